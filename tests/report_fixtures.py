@@ -18,11 +18,8 @@ from arenascope.dump import Dump
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    try:
-        with browsers.chromium() as running:
-            yield running
-    except browsers.UnavailableError as reason:
-        pytest.skip(str(reason))
+    with browsers.chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,7 @@ WORKER: dict[str, dict[str, str]] = {"none": {}, "runs": {"ARENASCOPE_TRIM": "ev
 
 @pytest.fixture
 def program() -> Path:
-    try:
-        return programs.build_portable("asks_and_ends")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return programs.build_portable("asks_and_ends")
 
 
 def ended(stage: Stage, command: list[str], **variables: str) -> list[Path]:

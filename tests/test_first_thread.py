@@ -23,10 +23,7 @@ BLOCKS = 3 * 2000 * 1000  # bytes that its threads allocate
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[str]]:
-    try:
-        program = programs.build("first_leaves")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build("first_leaves")
     with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -102,11 +99,8 @@ def test_a_signal_brings_its_dump(stage: Stage, arenadump: harness.Arenadump) ->
 @pytest.fixture(scope="session")
 def last_leaves(libc: debian.Libc) -> list[str]:
     """Its command, with the library that libc loads for pthread_exit()."""
-    try:
-        paths = f"{libc.directory}:{debian.libgcc()}"
-        return [str(libc.loader), "--library-path", paths, str(programs.build_portable("last_leaves"))]
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    paths = f"{libc.directory}:{debian.libgcc()}"
+    return [str(libc.loader), "--library-path", paths, str(programs.build_portable("last_leaves"))]
 
 
 def first_leaves(stage: Stage, pid: int) -> None:

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 from test_libraries import check, running
-from tools import debian, holding, tiers
+from tools import holding, tiers
 
 
 def build(compiler: str) -> Path:
-    try:
-        return holding.build("llvm", compiler)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return holding.build("llvm", compiler)
 
 
 @pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))

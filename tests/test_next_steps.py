@@ -228,11 +228,8 @@ def test_an_argument_of_the_program_is_no_option_of_node(arenadump: harness.Aren
 
 def test_chromium(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Each process of the browser that runs JavaScript names a start that tells what all of them hold."""
-    try:
-        with browser.renderers("about:blank") as (_, _, pids):
-            settings = {command for pid in pids for command in steps(arenadump, pid) if "trace" in command}
-    except browser.UnavailableError as reason:
-        pytest.skip(str(reason))
+    with browser.renderers("about:blank") as (_, _, pids):
+        settings = {command for pid in pids for command in steps(arenadump, pid) if "trace" in command}
     (setting,) = settings
     # A slow browser has not come to V8's heap when its trace ends: it gets longer ones, up to the setting's own minute.
     for seconds in (5, 15, 60):
@@ -338,10 +335,7 @@ def test_tcmalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
 
 
 def test_mimalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    try:
-        root = debian.unpack("libmimalloc2.0", "bookworm", debian.NATIVE, {"root": ["libmimalloc2.0"]})
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    root = debian.unpack("libmimalloc2.0", "bookworm", debian.NATIVE, {"root": ["libmimalloc2.0"]})
     (mimalloc,) = (str(preloadable(path)) for path in root.glob("root/usr/lib/*/libmimalloc.so.2.0"))
     with process("in-use", LD_PRELOAD=mimalloc) as pid:
         setting = steps(arenadump, pid)[0]

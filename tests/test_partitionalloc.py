@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tools import harness
-from tools.browser import UnavailableError, chromium
+from tools.browser import chromium
 from tools.mallocs import allocator
 
 PAGE = """<body><script>
@@ -54,15 +54,12 @@ def said(browser: Any, page: Any) -> dict[int, dict[str, int]]:
 @pytest.fixture(scope="module")
 def looks(arenadump: harness.Arenadump) -> list[tuple[dict[str, int], dict[str, Any]]]:
     """Of each process: what it says, and a look at it."""
-    try:
-        with chromium() as browser:
-            page = browser.new_page()
-            page.set_content(PAGE)
-            says = said(browser, page)
-            assert len(says) > 2  # renderers, and the processes for graphics and the network
-            return [(told, arenadump.summary(pid)) for pid, told in says.items()]
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
+    with chromium() as browser:
+        page = browser.new_page()
+        page.set_content(PAGE)
+        says = said(browser, page)
+        assert len(says) > 2  # renderers, and the processes for graphics and the network
+        return [(told, arenadump.summary(pid)) for pid, told in says.items()]
 
 
 def test_all_that_is_committed_is_in_it(looks: list[tuple[dict[str, int], dict[str, Any]]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import soak
-from tools import debian, harness, programs
+from tools import harness, programs
 from tools.postures import ask, notes, posture
 
 # For how long an inspector dawdles that is to be too slow, on whatever machine: it has been caught by then.
@@ -40,10 +40,7 @@ def quiet() -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture(scope="module")
 def large() -> Iterator[soak.Target]:
     """60 MB, of which a freeze takes some 40 ms and a clone some 5."""
-    try:
-        program = programs.build_portable("selfcheck")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build_portable("selfcheck")
     counts = soak.Counts()
     target = soak.Target([str(program), "storm=1", "blocks=300000"], counts)
     yield target

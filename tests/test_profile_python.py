@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from test_profile_commands import arenascope
-from tools import debian, emulated, harness, interpreters, programs, tiers
+from tools import emulated, harness, interpreters, programs, tiers
 from tools.recording import profile
 from tools.stage import Stage, kill, until
 from tools.tab import write
@@ -40,10 +40,7 @@ def command(release: str, *arguments: str, program: Path = PROGRAM) -> tuple[lis
     """What runs the program on a release, and its environment."""
     if release not in {*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS}:
         pytest.skip(f"no suite of Debian has Python {release}")
-    try:
-        python = interpreters.python(release)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    python = interpreters.python(release)
     given = {name: value for name, value in python.environment.items() if name == "PYTHONHOME"}
     return python.command(program, *arguments), given
 
@@ -264,12 +261,9 @@ def callbacks(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def on_aarch64(stage: Stage, release: str, **variables: str) -> tuple[subprocess.Popen[bytes], interpreters.Python]:
-    try:
-        python = interpreters.python(release, "arm64")
-        environment = {"PYTHONHOME": python.environment["PYTHONHOME"], **variables}
-        return emulated.start(stage, python.command(PROGRAM, "truth"), **environment), python
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    python = interpreters.python(release, "arm64")
+    environment = {"PYTHONHOME": python.environment["PYTHONHOME"], **variables}
+    return emulated.start(stage, python.command(PROGRAM, "truth"), **environment), python
 
 
 @pytest.mark.nightly("emulation")
@@ -297,10 +291,7 @@ def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> No
 @pytest.mark.parametrize("release", ["0x030b", "0x030c"])
 def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """No pointer is followed to where nothing is, and no frame is named that is none."""
-    try:
-        program = programs.build("forged_frames", f"-DRELEASE={release}", "-rdynamic")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build("forged_frames", f"-DRELEASE={release}", "-rdynamic")
     process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     pid, good, blocks_made = map(int, process.stdout.readline().split())

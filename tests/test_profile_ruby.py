@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
-from tools import debian, emulated, harness, interpreters, programs, tiers
+from tools import emulated, harness, interpreters, programs, tiers
 from tools.recording import profile
 from tools.stage import Stage, kill, until
 
@@ -33,10 +33,7 @@ Stack = tuple[tuple[str, int, str], ...]
 
 def command(release: str, *arguments: str | Path, more: str = "") -> tuple[list[str], dict[str, str]]:
     """What runs the program on a release, and its environment."""
-    try:
-        ruby = interpreters.ruby(release, more)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    ruby = interpreters.ruby(release, more)
     return ruby.command(*arguments), {"RUBYLIB": ruby.environment["RUBYLIB"]}
 
 
@@ -201,12 +198,9 @@ def look_at_callbacks(told: dict[str, Any]) -> None:
 def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """There thread-local variables are above the thread pointer, tags are larger, and a call is another instruction."""
     file = stage.folder / "truth"
-    try:
-        ruby = interpreters.ruby(release, arch="arm64")
-        environment = {"RUBYLIB": ruby.environment["RUBYLIB"], "ARENASCOPE_PROFILE": "exact,memory=64M"}
-        process = emulated.start(stage, ruby.command(PROGRAM, file), **environment)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    ruby = interpreters.ruby(release, arch="arm64")
+    environment = {"RUBYLIB": ruby.environment["RUBYLIB"], "ARENASCOPE_PROFILE": "exact,memory=64M"}
+    process = emulated.start(stage, ruby.command(PROGRAM, file), **environment)
     _, stacks = truth(file)
     assert stacks.total() > 1000
     with emulated.core(stage, process) as core:
@@ -219,10 +213,7 @@ def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> No
 @pytest.mark.parametrize("flags", [[], ["-DHIDDEN"]], ids=["3.1", "3.4"])
 def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Arenadump, flags: list[str]) -> None:
     """No pointer is followed to where nothing is, and no frame is named that is none."""
-    try:
-        program = programs.build("forged_iseqs", "-rdynamic", *flags)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build("forged_iseqs", "-rdynamic", *flags)
     process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     pid, good, made = map(int, process.stdout.readline().split())
@@ -242,10 +233,7 @@ def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Aren
 
 def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Its frames are not guessed."""
-    try:
-        program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
     process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     process.stdout.readline()
@@ -270,10 +258,7 @@ def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Ar
 
 def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Before 3.11, Python does not say in a variable which one it is."""
-    try:
-        command, environment = interpreters.old_python()
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    command, environment = interpreters.old_python()
     process = stage.start(command, ARENASCOPE_PROFILE="exact", **environment)
     assert process.stdout
     process.stdout.readline()

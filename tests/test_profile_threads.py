@@ -35,10 +35,7 @@ Truth = dict[int, tuple[int, str]]
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    try:
-        return programs.build_portable("by_thread")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return programs.build_portable("by_thread")
 
 
 def truth(path: Path) -> tuple[int, Truth]:

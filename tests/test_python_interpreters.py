@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from test_python_arenas import Says
-from tools import cores, debian, harness, interpreters, tiers
+from tools import cores, harness, interpreters, tiers
 
 INTERPRETERS = 20
 # Each interpreter says what its allocator has when it has made all it makes, and does nothing more.
@@ -39,11 +39,8 @@ sys.stdin.readline()
 @contextmanager
 def running(release: str, scratch: Path) -> Iterator[tuple[int, list[Says]]]:
     """The PID, and what the interpreters said: the first one last."""
-    try:
-        python = interpreters.python(release)
-        modules = [] if release in interpreters.OTHER_PYTHONS else [interpreters.modules(release)]
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    python = interpreters.python(release)
+    modules = [] if release in interpreters.OTHER_PYTHONS else [interpreters.modules(release)]
     environment = {**python.environment, "PYTHONPATH": os.pathsep.join(map(str, modules))}
     pipe = subprocess.PIPE
     with (

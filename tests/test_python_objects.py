@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters, tiers
+from tools import cores, harness, interpreters, tiers
 
 # It has objects of many kinds, takes the list of all that the collector tracks, and waits. What it says then is about
 # that list: nothing was made in between but bytes.
@@ -93,10 +93,7 @@ class Waiting:
 
 @contextmanager
 def waiting(release: str, program: str = PROGRAM, **environment: str) -> Iterator[Waiting]:
-    try:
-        python = interpreters.python(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    python = interpreters.python(release)
     with subprocess.Popen(
         python.command("-c", program),
         env={**python.environment, **environment},

@@ -59,10 +59,7 @@ Operations = list[tuple[str, int, int]]
 
 @pytest.fixture(scope="session")
 def recorded() -> Path:
-    try:
-        return programs.build_portable("recorded")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return programs.build_portable("recorded")
 
 
 @dataclass
@@ -174,12 +171,9 @@ def test_every_operation_with_tagged_memory(stage: Stage, arenadump: harness.Are
     with made.log.open("wb") as file:
         file.truncate(64 << 20)
     variables = {"GLIBC_TUNABLES": "glibc.mem.tagging=3", "QEMU_CPU": "max"}
-    try:
-        command = debian.libc("bookworm", "arm64").command(programs.build_portable("recorded", "arm64"))
-        command += [str(made.log), "2", str(OPERATIONS // 10)]
-        process = emulated.start(stage, command, ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    command = debian.libc("bookworm", "arm64").command(programs.build_portable("recorded", "arm64"))
+    command += [str(made.log), "2", str(OPERATIONS // 10)]
+    process = emulated.start(stage, command, ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
     assert process.wait(300) == 0, stage.log()
     truth = made.truth()
     assert in_order(made.by_thread()) == in_order(truth)
@@ -303,10 +297,7 @@ def test_no_profile_is_left_where_a_record_failed(stage: Stage, arenadump: harne
 
 @pytest.fixture(scope="session")
 def bare_fork() -> Path:
-    try:
-        return programs.build_portable("bare_fork")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return programs.build_portable("bare_fork")
 
 
 def test_a_child_without_the_handlers_of_fork(stage: Stage, libc: debian.Libc, bare_fork: Path) -> None:

@@ -7,10 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
 from test_profile_ruby import blocks
 from test_record_python import BAD_INPUT, read
-from tools import debian, harness, interpreters, programs
+from tools import harness, interpreters, programs
 from tools.records import BLOCK, changed
 from tools.stage import Stage, until
 
@@ -23,10 +22,7 @@ RUBY_3_9 = {"language": "ruby", "release": "3.9"}
 
 def forged(stage: Stage) -> Path:
     """The record of a program that says that it is Ruby 3.9; it sleeps when it has allocated all."""
-    try:
-        program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
     record = stage.folder / "record"
     process = stage.start([str(program)], ARENASCOPE_PROFILE_RECORD=str(record))
     assert process.stdout
@@ -77,10 +73,7 @@ def test_none_is_none(stage: Stage, arenadump: harness.Arenadump) -> None:
 
 def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Before 3.11, Python does not say in a variable which one it is."""
-    try:
-        command, environment = interpreters.old_python()
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    command, environment = interpreters.old_python()
     record = stage.folder / "record"
     process = stage.start(command, ARENASCOPE_PROFILE_RECORD=str(record), **environment)
     assert process.stdout

@@ -41,10 +41,7 @@ $stdout.puts "ready"; $stdout.flush; sleep
 def dumped(arenadump: harness.Arenadump, folder: Path, runtime: str, release: str, source: str) -> Dump:
     """A dump of a program for an interpreter of that release."""
     option = "-c" if runtime == "python" else "-e"
-    try:
-        found = interpreters.python(release) if runtime == "python" else interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    found = interpreters.python(release) if runtime == "python" else interpreters.ruby(release)
     command = ["env", *(f"{name}={value}" for name, value in found.environment.items())]
     with started([*command, *found.command(option, source)], "ready") as pid:
         arenadump.check("dump", "--chunks", "-o", folder / "dump", pid)

@@ -45,10 +45,7 @@ sleep
 
 
 def burst(arenadump: harness.Arenadump, release: str, folder: Path, *, core: bool = False) -> Dump:
-    try:
-        interpreter = interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    interpreter = interpreters.ruby(release)
     command = interpreter.command("-e", BURST)
     with subprocess.Popen(command, env=interpreter.environment, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from test_python_graph import Tree, ask
-from tools import cores, debian, harness, interpreters, tiers
+from tools import cores, harness, interpreters, tiers
 
 RELEASES = ("3.1", "3.3", "3.4")
 
@@ -76,10 +76,7 @@ sleep
 @contextmanager
 def running(release: str, scratch: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """A process that waits, and what it says of itself."""
-    try:
-        ruby = interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    ruby = interpreters.ruby(release)
     script = scratch / "graph.rb"
     script.write_text(PROGRAM)
     with subprocess.Popen(ruby.command(script), env=ruby.environment, stdout=subprocess.PIPE) as process:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, debian, harness, interpreters, odd, tiers
+from tools import cores, harness, interpreters, odd, tiers
 
 # What it says it found out last, with nothing allocated between that and its wait.
 PROGRAM = """
@@ -52,10 +52,7 @@ class Running:
 @contextmanager
 def running(release: str, tmpfs: Path | None = None) -> Iterator[Running]:
     """`tmpfs`: where a copy of it is made, of which all is memory."""
-    try:
-        ruby = interpreters.ruby(release)
-    except debian.UnavailableError as error:
-        pytest.skip(str(error))
+    ruby = interpreters.ruby(release)
     command = ruby.command("-e", PROGRAM)
     if tmpfs:
         command = odd.on_tmpfs(command, ruby.root, tmpfs)

@@ -20,7 +20,7 @@ import pytest
 from test_graph_schemas import closed
 from test_profile_commands import served
 from test_timeline import MIB, arenascope, group_of, opened
-from tools import debian, harness, odd, programs
+from tools import harness, odd, programs
 
 from arenascope.timeline import watch
 from arenascope.timeline.reader import LookRow, ProcessRow, groups_of, read
@@ -355,10 +355,7 @@ def growing_when_asked(held: int, lost: int, cached: int) -> Iterator[tuple[int,
 
 @contextmanager
 def _grows(*words: object) -> Iterator[subprocess.Popen[str]]:
-    try:
-        program = programs.build_cxx("grows")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build_cxx("grows")
     command, pipe = [str(program), *map(str, words)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
         try:

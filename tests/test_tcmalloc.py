@@ -25,11 +25,8 @@ TCMALLOCS = {
 def under_tcmalloc(suite: str, program: Path, *args: str) -> list[str]:
     """The command that runs a program with the libc and the tcmalloc of a suite."""
     packages = [TCMALLOCS[suite], "libstdc++6", "libgcc-s1"]
-    try:
-        root = debian.unpack("tcmalloc", suite, debian.NATIVE, {"root": packages})
-        command = debian.libc(suite).command(program, *args)
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    root = debian.unpack("tcmalloc", suite, debian.NATIVE, {"root": packages})
+    command = debian.libc(suite).command(program, *args)
     preload, folder = next(root.glob("root/usr/lib/*/libtcmalloc_minimal.so.4")), command[2]
     libraries = {path.parent for name in ("libstdc++.so.6", "libgcc_s.so.1") for path in root.glob(f"root/**/{name}")}
     path = ":".join([folder, *map(str, libraries)])

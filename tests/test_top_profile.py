@@ -20,7 +20,7 @@ import pytest
 from test_killed_commands import is_as_before
 from test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, shown, terminal, until
 from textual.pilot import Pilot
-from tools import debian, harness, interpreters
+from tools import harness, interpreters
 from tools.odd import build, running, wait_for
 from tools.recording import hooks_left, profile, recording
 
@@ -67,10 +67,7 @@ def with_frames() -> tuple[list[str], dict[str, str]]:
     """A CPython whose frames a profile has: the one that runs us, or where this is too old, Debian's."""
     if sys.version_info >= WITH_FRAMES:
         return [sys.executable], dict(os.environ)
-    try:
-        python = interpreters.python("3.11")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    python = interpreters.python("3.11")
     return python.command(), python.environment
 
 

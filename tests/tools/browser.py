@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .debian import UnavailableError
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -18,10 +20,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-class UnavailableError(Exception):
-    """There is no browser here; says what is missing."""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import unittest
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 NATIVE = "arm64" if platform.machine() == "aarch64" else "amd64"  # this machine
 
 
-class UnavailableError(Exception):
-    """The packages cannot be had here; the text says why."""
+class UnavailableError(unittest.SkipTest):
+    """What a test needs cannot be had here; the text says why. pytest skips a test that raises it."""
 
 
 def emulator(arch: str = "arm64") -> str:

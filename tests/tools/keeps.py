@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from arenascope.dump import Dump
-from tools import debian, harness, programs
+from tools import harness, programs
 
 HEADER = 16
 
@@ -50,10 +48,7 @@ class Keeps:
 @contextmanager
 def running(arenadump: harness.Arenadump, folder: Path) -> Iterator[Keeps]:
     """The program, until the end of the block."""
-    try:
-        program = programs.build_cxx("keeps")
-    except debian.UnavailableError as reason:
-        pytest.skip(str(reason))
+    program = programs.build_cxx("keeps")
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Keeps(arenadump, folder, process)

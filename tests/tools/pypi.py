@@ -13,11 +13,9 @@ import sys
 import zipfile
 from pathlib import Path
 
+from .debian import UnavailableError
+
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
-
-
-class UnavailableError(Exception):
-    """The package cannot be had here; the text says why."""
 
 
 def program(package: str, release: str, path: str) -> Path:
