@@ -17,7 +17,7 @@ import pytest
 import synthetic_dump as synthetic
 from click.testing import CliRunner
 from rich.console import Console
-from tools import harness
+from tools import harness, programs
 from tools.command import PARK, arenascope
 from tools.running import started
 
@@ -226,8 +226,7 @@ def test_a_profile_of_nothing(arenadump: harness.Arenadump, words: list[str], sa
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",)])
 def test_a_static_program_has_no_agent(arenadump: harness.Arenadump, tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Nothing would be recorded, and nobody would know."""
-    program = tmp_path / "program"
-    subprocess.run(["gcc", *flags, "-xc", "-", "-o", program], input=b"int main(void) { return 0; }", check=True)
+    program = programs.build("int main(void) { return 0; }\n", *flags)
     done = arenascope("run", "--profile", program, arenadump=arenadump.path.resolve(), cwd=tmp_path)
     assert done.returncode == 0
     static = f"arenascope: {program} is a static program: no loader preloads anything into it\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import harness, odd
+from tools import harness, odd, programs
 from tools.cores import gcore
 from tools.running import started
 
@@ -43,7 +43,7 @@ int main()
 """
 
 # Without an id of the build its first page tells a file from another build's.
-BUILD = ["g++", "-std=c++17", "-Wl,--build-id=none"]
+BUILD = ("-std=c++17", "-Wl,--build-id=none")
 Counts = dict[tuple[str | None, str | None], int]
 PT_LOAD, PF_R = 1, 4
 
@@ -53,9 +53,7 @@ def made(tmp_path: Path) -> Path:
     """The program, which gcore has made a core of: `core` beside it."""
     if not shutil.which("gcore"):
         pytest.skip("gcore is not installed")
-    (tmp_path / "classes.cc").write_text(CLASSES)
-    path = tmp_path / "classes"
-    subprocess.run([*BUILD, "-O1", "-o", path, tmp_path / "classes.cc"], check=True)
+    path = programs.build(CLASSES, *BUILD, "-O1", compiler="g++", at=tmp_path / "classes")
     with started([str(path)], "ready") as pid:
         odd.wait_for_read(pid)
         (tmp_path / "maps").write_text(Path(f"/proc/{pid}/maps").read_text())
@@ -91,7 +89,7 @@ def test_a_core_without_code(file: str, made: Path, arenadump: harness.Arenadump
     if file != "as it was":
         made.unlink()
     if file == "another build's":
-        subprocess.run([*BUILD, "-O0", "-o", made, made.with_name("classes.cc")], check=True)
+        programs.build(CLASSES, *BUILD, "-O0", compiler="g++", at=made)
     elif file == "one byte":
         made.write_bytes(whole[:1])
     counts, left_out = types(arenadump, made.with_name("core"))
@@ -181,12 +179,9 @@ __attribute__((destructor)) static void tell(void)
 
 
 @pytest.fixture
-def short_reads(tmp_path: Path) -> Path:
+def short_reads() -> Path:
     """A library: arenadump gets at most MOST bytes (100) a read, and it counts how often the file WATCHED is opened."""
-    (tmp_path / "short.c").write_text(SHORT_READS)
-    library = tmp_path / "short.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "short.c", "-ldl"], check=True)
-    return library
+    return programs.build(SHORT_READS, "-shared", "-fPIC", "-ldl")
 
 
 def watched(made: Path, library: Path, **environment: str) -> dict[str, str]:
@@ -216,7 +211,7 @@ def test_a_file_that_is_cut_short_meanwhile(made: Path, short_reads: Path, arena
 def test_short_reads_of_another_builds_file(made: Path, short_reads: Path, arenadump: harness.Arenadump) -> None:
     """All of its first page must be as in the core, not only what the first read gives: that is the same in each."""
     made.unlink()
-    subprocess.run([*BUILD, "-O0", "-o", made, made.with_name("classes.cc")], check=True)
+    programs.build(CLASSES, *BUILD, "-O0", compiler="g++", at=made)
     counts, left_out = types(arenadump, made.with_name("core"), **watched(made, short_reads, MOST="7"))
     assert left_out == reason(made)
     assert ("Base", "vtable") not in counts

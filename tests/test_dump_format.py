@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import enum
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tools import programs
 
 from arenascope import errors
 from arenascope import format as fmt
@@ -130,19 +130,13 @@ def _expected() -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def c_facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+def c_facts() -> dict[str, int]:
     """Every fact that _expected names, as the C compiler sees it."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    assert compiler, "a C compiler is needed (apt-get install gcc)"
-    folder = tmp_path_factory.mktemp("format")
     lines = [f'#include "{header}"' for header in HEADERS]
     lines += ["#include <stddef.h>", "#include <stdio.h>", "int main(void)", "{"]
     lines += [f'    printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in _expected()]
     lines += ['    printf("magic\\t%d\\n", (int)sizeof AS_DUMP_MAGIC - 1);', "}"]
-    source = folder / "facts.c"
-    source.write_text("\n".join(lines))
-    program = folder / "facts"
-    subprocess.run([compiler, "-std=gnu11", "-I", str(ROOT / "inspector"), "-o", program, source], check=True)
+    program = programs.build("\n".join(lines), "-std=gnu11", f"-I{ROOT}/inspector")
     output = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     return {what: int(value) for what, value in (line.split("\t") for line in output.splitlines())}
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import bisect
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from test_libraries import running
@@ -14,10 +13,6 @@ from test_types import LIST_TYPES
 from tools import holding, tiers
 
 CLASSES = ["HeldPlain", "HeldPrivate", "HeldDerived", "HeldLarge"]
-
-
-def build(compiler: str) -> Path:
-    return holding.build("gobjects", compiler)
 
 
 def compare(pid: int, kinds: dict[str, str]) -> None:
@@ -41,5 +36,5 @@ def compare(pid: int, kinds: dict[str, str]) -> None:
 @pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_objects_have_their_class(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("G_SLICE", "always-malloc")  # glib before 2.76 has objects in slices of its own
-    with running(build(compiler)) as (pid, kinds):
+    with running(holding.build("gobjects", compiler)) as (pid, kinds):
         compare(pid, kinds)

@@ -55,7 +55,7 @@ class Truth:
 
 @contextmanager
 def truth(*flags: str, compiler: str = "g++") -> Iterator[Truth]:
-    program = programs.build_cxx("graph", *flags, compiler=compiler)
+    program = programs.build("graph", *flags, compiler=compiler)
     made = Truth(program)
     try:
         yield made
@@ -217,7 +217,7 @@ def test_what_lies_behind_a_text_holds_nothing(arenadump: harness.Arenadump) -> 
 
     Two are left over behind a vector's only number, as malloc has rounded up.
     """
-    with started([str(programs.build_cxx("slack", "-O0"))], "ready") as pid:
+    with started([str(programs.build("slack", "-O0"))], "ready") as pid:
         by_type = json.loads(arenadump.check("leaks", "--json", pid))["by_type"]
     lost = [each for each in by_type if 700 < each["size"] < 800]
     assert [each["direct"]["count"] + each["suspects"]["count"] for each in lost] == [3]
@@ -255,7 +255,7 @@ def test_a_runtime_holds_its_objects_memory(name: str, arenadump: harness.Arenad
 
 
 def sanitized(compiler: str) -> str:
-    path = programs.build_cxx("graph", "-fsanitize=leak", "-DWITH_LSAN", compiler=compiler)
+    path = programs.build("graph", "-fsanitize=leak", "-DWITH_LSAN", compiler=compiler)
     done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
     return done.stderr
 
@@ -276,7 +276,7 @@ def test_valgrind_agrees(arenadump: harness.Arenadump) -> None:
     valgrind = shutil.which("valgrind")
     if not valgrind:
         pytest.skip("valgrind is not installed")
-    path = programs.build_cxx("graph")
+    path = programs.build("graph")
     done = subprocess.run(
         [valgrind, "--leak-check=full", path], input="", capture_output=True, text=True, timeout=300, check=False
     )

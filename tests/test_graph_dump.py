@@ -199,7 +199,7 @@ def test_a_dump_has_no_graph_of_its_own(keeps: Keeps, arenadump: harness.Arenadu
 
 def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """All sums are those of the whole graph, and of what has no record of its own."""
-    program = programs.build_cxx("many", "-s")
+    program = programs.build("many", "-s")
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import harness
+from tools import harness, programs
 
 CARS = 100_000
 LOST = 1000
@@ -42,11 +41,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "bench/graph.cc"
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if not shutil.which("g++"):
-        pytest.skip("g++ is missing")
-    path = tmp_path_factory.mktemp("large") / "graph"
-    subprocess.run(["g++", "-O1", "-o", path, SOURCE], check=True)
+def program() -> Iterator[str]:
+    path = programs.build(SOURCE, "-O1", compiler="g++")
     with subprocess.Popen([path, str(CARS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
@@ -96,12 +92,8 @@ def test_what_a_million_chunks_are(program: str, arenadump: harness.Arenadump) -
     assert 0 <= 4 * CARS + LOST - types["text (pointer, length, capacity)"] <= 10
 
 
-def test_more_types_than_are_known_without_a_search(tmp_path: Path, arenadump: harness.Arenadump) -> None:
-    if not shutil.which("g++"):
-        pytest.skip("g++ is missing")
-    path = tmp_path / "kinds"
-    command = ["g++", "-std=c++17", f"-DKINDS={KINDS}", "-x", "c++", "-o", str(path), "-"]
-    subprocess.run(command, input=MANY_KINDS, text=True, check=True)
+def test_more_types_than_are_known_without_a_search(arenadump: harness.Arenadump) -> None:
+    path = programs.build(MANY_KINDS, "-std=c++17", f"-DKINDS={KINDS}", compiler="g++")
     with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tools import harness, odd
+from tools import harness, odd, programs
 from tools.stage import let_others_in
 
 DENIED, UNSUPPORTED = 4, 5
@@ -332,9 +332,8 @@ def debug_file_of(tmp_path: Path, source: str) -> bytes:
     """A library with that build-id, assembled; the bytes of its file."""
     path = tmp_path / "malloc.s"
     path.write_text(source)
-    command = ["gcc", "-shared", "-nostdlib", f"-Wl,--build-id=0x{BUILD_ID.hex()}", "-o", "out.so", path.name]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    return (tmp_path / "out.so").read_bytes()
+    flags = ("-shared", "-nostdlib", f"-Wl,--build-id=0x{BUILD_ID.hex()}")
+    return programs.build(path, *flags, at=tmp_path / "out.so").read_bytes()
 
 
 ELSEWHERE = """

@@ -51,10 +51,6 @@ def place(libc: dict[str, Any]) -> tuple[int, int]:
     return libc["main_arena"], libc["mp"]
 
 
-def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
-    return programs.build(name, *flags, compiler=compiler)
-
-
 @contextlib.contextmanager
 def running(command: list[str], **environment: str) -> Iterator[int]:
     """A program that says "ready" when it is."""
@@ -211,7 +207,7 @@ def test_deleted_libc(libc: debian.Libc, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [["-static"], ["-static", "-s"], ["-static-pie"], ["-static-pie", "-s"]], ids="".join)
 def test_static(flags: list[str]) -> None:
-    with running([str(build("alloc", *flags))]) as pid:
+    with running([str(programs.build("alloc", *flags))]) as pid:
         answers = by_source(pid)
     stripped = "-s" in flags
     expected = answers["any"]["libcs"][0]
@@ -227,7 +223,7 @@ def test_static(flags: list[str]) -> None:
 
 
 def test_dlmopen() -> None:
-    with running([str(build("namespaces", "-ldl"))]) as pid:
+    with running([str(programs.build("namespaces", "-ldl"))]) as pid:
         maps = Path(f"/proc/{pid}/maps").read_text()
         answers = by_source(pid)
     bases = {int(line.split("-")[0], 16) for line in maps.splitlines() if "libc.so.6" in line and " 00000000 " in line}
@@ -243,7 +239,7 @@ def test_dlmopen() -> None:
 @pytest.mark.parametrize("checked", [False, True], ids=["idle", "checking"])
 def test_malloc_debug(*, checked: bool) -> None:
     environment = {"LD_PRELOAD": "libc_malloc_debug.so.0", **({"MALLOC_CHECK_": "3"} if checked else {})}
-    with running([str(build("alloc"))], **environment) as pid:
+    with running([str(programs.build("alloc"))], **environment) as pid:
         answer = by_source(pid)["any"]
     assert answer["kind"] == "glibc"
     assert "libc_malloc_debug" in answer["detail"]
@@ -257,7 +253,7 @@ def test_malloc_debug(*, checked: bool) -> None:
 
 
 def test_jemalloc_preloaded() -> None:
-    with running([str(build("alloc"))], LD_PRELOAD="libjemalloc.so.2") as pid:
+    with running([str(programs.build("alloc"))], LD_PRELOAD="libjemalloc.so.2") as pid:
         answer = by_source(pid)["any"]
     assert answer["kind"] == "jemalloc"
     assert "libjemalloc.so.2" in answer["detail"]
@@ -277,7 +273,7 @@ def test_jemalloc_preloaded() -> None:
     ids=["asan", "musl", "musl-static", "musl-static-stripped"],
 )
 def test_other_allocators(flags: list[str], compiler: str, kind: str) -> None:
-    with running([str(build("alloc", *flags, compiler=compiler))]) as pid:
+    with running([str(programs.build("alloc", *flags, compiler=compiler))]) as pid:
         answers = by_source(pid)
     assert {answer["kind"] for answer in answers.values()} == {kind}
     assert not any(libc["started"] for libc in answers["any"]["libcs"])
@@ -286,7 +282,7 @@ def test_other_allocators(flags: list[str], compiler: str, kind: str) -> None:
 def test_valgrind() -> None:
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
-    with running(["valgrind", str(build("alloc"))]) as pid:
+    with running(["valgrind", str(programs.build("alloc"))]) as pid:
         answer = by_source(pid)["any"]
     assert answer["kind"] == "valgrind"
     assert not any(libc["started"] for libc in answer["libcs"])
@@ -294,11 +290,8 @@ def test_valgrind() -> None:
 
 def test_an_allocator_of_ones_own(tmp_path: Path) -> None:
     """A library ahead of libc that exports malloc answers it, whoever wrote it."""
-    source = tmp_path / "mine.c"
-    source.write_text("void *__libc_malloc(long);\nvoid *malloc(long size) { return __libc_malloc(size); }\n")
-    library = tmp_path / "libmine.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", "-o", library, source], check=True)
-    with running([str(build("alloc"))], LD_PRELOAD=str(library)) as pid:
+    library = programs.build("only_malloc", "-shared", "-fPIC", at=tmp_path / "libmine.so")
+    with running([str(programs.build("alloc"))], LD_PRELOAD=str(library)) as pid:
         answer = by_source(pid)["any"]
     assert answer["kind"] == "unknown"
     assert "libmine.so" in answer["detail"]

@@ -186,13 +186,9 @@ def check(target: int | Path, kinds: dict[str, str], least: float = 1.0) -> Coun
     return all_names
 
 
-def build(*flags: str, compiler: str = "gcc") -> Path:
-    return programs.build("libraries", *flags, compiler=compiler)
-
-
 @pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_structures_of_c(compiler: str) -> None:
-    with running(build("-lz", "-g0", compiler=compiler)) as (pid, kinds):
+    with running(programs.build("libraries", "-lz", "-g0", compiler=compiler)) as (pid, kinds):
         names = check(pid, kinds)
     # One of each stream; the program's own, which it has read with, may come on top.
     kinds_of = Counter(kinds.values())
@@ -210,7 +206,7 @@ def test_numbers_beside_a_pointer_that_fit_by_chance() -> None:
 
 
 def test_structures_in_a_core(tmp_path: Path) -> None:
-    with running(build("-lz", "-g0")) as (pid, kinds):
+    with running(programs.build("libraries", "-lz", "-g0")) as (pid, kinds):
         # gdb leaves out the pages of files, and with them the FILEs' vtables.
         check(gcore(pid, tmp_path), {address: kind for address, kind in kinds.items() if kind != "FILE"})
 

@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from test_libraries import check, running
 from tools import holding, tiers
 
 
-def build(compiler: str) -> Path:
-    return holding.build("llvm", compiler)
-
-
 @pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_containers(compiler: str) -> None:
-    with running(build(compiler)) as (pid, kinds):
+    with running(holding.build("llvm", compiler)) as (pid, kinds):
         names = check(pid, kinds)
     assert names["StringMap table (LLVM)"] >= 20  # the library has some, too

@@ -87,7 +87,7 @@ def await_file(folder: Path, pattern: str) -> Path:
 
 
 def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+    with started([str(programs.build("leak"))], "ready") as pid:
         *_, command = steps(arenadump, pid)
         shell(SLEEPS.sub("sleep 0", command), arenadump, tmp_path)
     page = (tmp_path / "growth.html").read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
 
 
 def test_owners(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+    with started([str(programs.build("leak"))], "ready") as pid:
         command = steps(arenadump, pid)[0]
         assert command == f"arenascope owners {pid}"
         printed = shell(command, arenadump, tmp_path)
@@ -104,7 +104,7 @@ def test_owners(arenadump: harness.Arenadump, tmp_path: Path) -> None:
 
 def test_leaks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Where one size has most of what is in use, in a program of no runtime."""
-    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+    with started([str(programs.build("leak"))], "ready") as pid:
         (command,) = (each for each in steps(arenadump, pid) if each.startswith("arenascope leaks"))
         printed = shell(command, arenadump, tmp_path)
     assert "200,000" in printed

@@ -159,9 +159,7 @@ if shutil.which("javac"):  # too much to install for one test
 
 def test_the_malloc_of_a_program(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """One that hands requests on to glibc's: the answer is doubtful, and what sits in the arenas is right."""
-    source, library = tmp_path / "mine.c", tmp_path / "libmine.so"
-    source.write_text("void *__libc_malloc(long);\nvoid *malloc(long size) { return __libc_malloc(size); }\n")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", "-o", library, source], check=True)
+    library = programs.build("only_malloc", "-shared", "-fPIC", at=tmp_path / "libmine.so")
     with odd.running([str(odd.build("alloc"))], LD_PRELOAD=str(library)) as pid:
         summary = arenadump.summary(pid, *PATIENT)
         check_sum(summary, pid)

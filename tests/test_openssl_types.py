@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from test_libraries import check, running
 from tools import holding, tiers
 
 
-def build(compiler: str) -> Path:
-    return holding.build("openssl", compiler)
-
-
 @pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_tables_and_stacks(compiler: str) -> None:
-    with running(build(compiler)) as (pid, kinds):
+    with running(holding.build("openssl", compiler)) as (pid, kinds):
         names = check(pid, kinds)
     count = Counter(kinds.values())
     assert names["LHASH (OpenSSL)"] >= count["LHASH"] == 40

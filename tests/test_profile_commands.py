@@ -19,7 +19,7 @@ from typing import Any
 import jsonschema
 import pytest
 from test_graph_schemas import closed
-from tools import harness, odd
+from tools import harness, odd, programs
 from tools.stage import until
 
 from arenascope.profile.read import profile_of, read_profile
@@ -82,10 +82,9 @@ def served(
     source: str = SERVER,
     options: tuple[str, ...] = ("--exact",),
 ) -> Iterator[subprocess.Popen[str]]:
-    (folder / "server.cc").write_text(source)
-    subprocess.run(["g++", "-O2", *flags, "-o", folder / "server", folder / "server.cc"], check=True)
+    program = programs.build(source, "-O2", *flags, compiler="g++", at=folder / "server")
     environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}
-    command = [sys.executable, "-m", "arenascope", "run", *options, "--", str(folder / "server")]
+    command = [sys.executable, "-m", "arenascope", "run", *options, "--", str(program)]
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -180,8 +179,8 @@ def test_a_program_that_was_built_anew_has_no_names(arenadump: harness.Arenadump
     with served(tmp_path, arenadump, "-g") as process:
         arenadump.check("dump", process.pid, "-o", dump)
     assert site_of(read(arenadump, dump), "fill_cache")
-    (tmp_path / "server.cc").write_text(SERVER.replace("fill_cache", "other_name"))
-    subprocess.run(["g++", "-O2", "-g", "-o", tmp_path / "server", tmp_path / "server.cc"], check=True)
+    other = SERVER.replace("fill_cache", "other_name")
+    programs.build(other, "-O2", "-g", compiler="g++", at=tmp_path / "server")
     (site,) = (site for site in read(arenadump, dump)["sites"] if site["in_use"]["bytes"] == CACHE)
     assert site["stack"][0]["functions"] == []
 
@@ -199,25 +198,20 @@ void fill_cache(int count)
 
 def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Of the program and of a library another build has the name by now. The process has mapped what it runs."""
-    source, library = tmp_path / "cache.c", tmp_path / "libcache.so"
+    library, flags = tmp_path / "libcache.so", ("-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id")
     calls = re.sub(
         r'(extern "C" )__attribute__\(\(noinline\)\) (void fill_cache\(int count\))\n{.*?\n}',
         r"\1\2;",
         SERVER,
         flags=re.DOTALL,
     )
-
-    def build(text: str, out: Path) -> None:
-        source.write_text(text)
-        subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", out, source], check=True)
-
-    build(LIBRARY, library)
+    programs.build(LIBRARY, *flags, at=library)
     linked = ("-Wl,--build-id", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{tmp_path}")
     dump = tmp_path / "dump"
     with served(tmp_path, arenadump, "-g", *linked, source=calls) as process:
         arenadump.check("dump", process.pid, "-o", dump)
-        build(LIBRARY.replace("fill_cache", "other_name"), tmp_path / "new")
-        (tmp_path / "new").replace(library)
+        other = LIBRARY.replace("fill_cache", "other_name")
+        programs.build(other, *flags, at=tmp_path / "new").replace(library)
         (tmp_path / "server").unlink()
         for target in (process.pid, dump):
             told = read(arenadump, target)

@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from test_libraries import check, running
 from tools import holding, tiers
 
 
-def build(release: int, compiler: str) -> Path:
-    return holding.build(f"qt{release}", compiler)
-
-
 @pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 @pytest.mark.parametrize("release", [5, 6])
 def test_containers(release: int, compiler: str) -> None:
-    with running(build(release, compiler)) as (pid, kinds):
+    with running(holding.build(f"qt{release}", compiler)) as (pid, kinds):
         names = check(pid, kinds)
     count = Counter(kinds.values())
     assert count["QHash"] == 120 > count["QString"] > 100

@@ -111,16 +111,9 @@ int main(int count, char **paths)
 
 def test_what_was_loaded_and_unloaded_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """By a process that has none of them at the beginning, and none at its end."""
-    build = ["gcc", "-O1", "-fno-builtin"]
-    (stage.folder / "library.c").write_text(LIBRARY)
-    (stage.folder / "loads.c").write_text(LOADS)
-    libraries = []
-    for release in (8, 9):
-        libraries.append(stage.folder / f"lib{release}.so")
-        flags = ["-shared", "-fPIC", f"-DRELEASE={release}", "-o", str(libraries[-1])]
-        subprocess.run([*build, *flags, stage.folder / "library.c"], check=True)
-    program = stage.folder / "loads"
-    subprocess.run([*build, "-o", program, stage.folder / "loads.c", "-ldl"], check=True)
+    flags = ("-O1", "-fno-builtin")
+    libraries = [programs.build(LIBRARY, *flags, "-shared", "-fPIC", f"-DRELEASE={release}") for release in (8, 9)]
+    program = programs.build(LOADS, *flags, "-ldl")
     record = stage.folder / "record"
     process = stage.start([str(program), *map(str, libraries)], ARENASCOPE_PROFILE_RECORD=str(record))
     assert process.wait(60) == 0

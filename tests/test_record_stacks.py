@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import base64
 import struct
-import subprocess
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from test_record_python import BAD_INPUT, FUNCTIONS, made, read
-from tools import harness, records
+from tools import harness, programs, records
 from tools.records import BLOCK, HEAD, STACKS
 from tools.stage import Stage
 
@@ -56,9 +55,7 @@ int main(int count, char **words)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ways")
-    (folder / "ways.c").write_text(SOURCE)
+def program() -> Path:
     flags = [
         "-O1",
         f"-DLEVELS={LEVELS}",
@@ -68,8 +65,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-fno-optimize-sibling-calls",
         "-pthread",
     ]
-    subprocess.run(["gcc", *flags, "-o", folder / "ways", folder / "ways.c"], check=True)
-    return folder / "ways"
+    return programs.build(SOURCE, *flags)
 
 
 def run(stage: Stage, program: Path, threads: int = 0) -> Path:

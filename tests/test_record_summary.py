@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 from test_graph_schemas import closed
-from tools import harness
+from tools import harness, programs
 
 from arenascope.record.read import parse
 from arenascope.render.record import BARS, duration, render_record
@@ -53,12 +53,8 @@ def arenascope(arenadump: harness.Arenadump, *arguments: str | Path, code: int =
 @pytest.fixture(scope="module")
 def record(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sums")
-    (folder / "sums.c").write_text(SOURCE)
-    subprocess.run(
-        ["gcc", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-o", folder / "sums", folder / "sums.c"],
-        check=True,
-    )
-    arenascope(arenadump, "run", "--record", folder / "record", "--", folder / "sums")
+    program = programs.build(SOURCE, "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", at=folder / "sums")
+    arenascope(arenadump, "run", "--record", folder / "record", "--", program)
     return folder / "record"
 
 
@@ -180,8 +176,7 @@ def test_a_program_with_another_malloc(arenadump: harness.Arenadump, tmp_path: P
         "void *malloc(size_t size) { return held + (size & 64); }\nvoid free(void *block) { (void)block; }\n"
         "int main(void) { for (int i = 0; i < 99; i++) free(malloc(i)); return 0; }\n"
     )
-    program, path = tmp_path / "own", tmp_path / "record"
-    subprocess.run(["gcc", "-O0", "-fno-builtin", "-xc", "-", "-o", program], input=own, text=True, check=True)
+    program, path = programs.build(own, "-O0", "-fno-builtin"), tmp_path / "record"
     arenascope(arenadump, "run", "--record", path, "--", program)
     text = arenascope(arenadump, "full-record", path)
     assert read(arenadump, path)["allocated"]["count"] == 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import synthetic_dump as synthetic
-from tools import harness
+from tools import harness, programs
 
 from arenascope import format as fmt
 from arenascope import rows
@@ -140,8 +140,7 @@ def test_installed_header_lays_the_summary_out_as_the_source_does(tmp_path: Path
     text = f'#include "arenascope.h"\n#include <stdio.h>\nint main(void)\n{{\n{printed}}}\n'
     offsets = []
     for folder in (tmp_path, ROOT / "inspector/include"):
-        program = tmp_path / "offsets"
-        subprocess.run(["cc", "-x", "c", f"-I{folder}", "-o", program, "-"], input=text, text=True, check=True)
+        program = programs.build(text, f"-I{folder}", at=tmp_path / "offsets")
         offsets.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout.split())
     assert offsets[0] == offsets[1]
     # What programs were compiled against before there was a table.

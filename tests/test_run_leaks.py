@@ -23,7 +23,7 @@ LOST_BY_CHILD = 50
 
 @pytest.fixture(scope="module")
 def ending() -> Path:
-    return programs.build_cxx("ending", "-O0", "-pthread")
+    return programs.build("ending", "-O0", "-pthread")
 
 
 @pytest.fixture

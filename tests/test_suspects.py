@@ -355,7 +355,7 @@ def growing_when_asked(held: int, lost: int, cached: int) -> Iterator[tuple[int,
 
 @contextmanager
 def _grows(*words: object) -> Iterator[subprocess.Popen[str]]:
-    program = programs.build_cxx("grows")
+    program = programs.build("grows")
     command, pipe = [str(program), *map(str, words)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
         try:

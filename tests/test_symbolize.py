@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tools import harness, tiers
+from tools import harness, programs, tiers
 
 PLACE_NAMES = Path(os.environ.get("PLACE_NAMES", harness.ROOT / "build/tests/unit/place_names"))
 UNKNOWN, SYMBOL, PERF_MAP, DEBUG_INFO = range(4)
@@ -107,26 +107,16 @@ def symbolizer(path: Path, addresses: list[int]) -> dict[int, list[tuple[str, st
 @pytest.fixture(scope="module", params=["g++", "clang++", "g++ -gdwarf-4 -gz", "rustc"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler, *flags = request.param.split()
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed (scripts/install-deps test)")
-    directory = tmp_path_factory.mktemp("symbolize")
-    out = directory / "program"
+    out = tmp_path_factory.mktemp("symbolize") / "program"
     if compiler == "rustc":
-        source = directory / "program.rs"
-        source.write_text(
+        source = (
             "use std::collections::BTreeMap;\n"
             'mod app { pub fn name_of(n: u32) -> String { format!("{} things", n) } }\n'
             "fn main() {\n    let all: BTreeMap<u32, String> = (0..9).map(|n| (n, app::name_of(n))).collect();\n"
             '    println!("{}", all.len());\n}\n'
         )
-        flags = ["-g", "-O", "-C", "link-arg=-Wl,--build-id"]
-        subprocess.run([compiler, *flags, str(source), "-o", str(out)], check=True)
-    else:
-        source = directory / "program.cc"
-        source.write_text(CXX)
-        flags = ["-O2", "-g", *flags, "-Wl,--build-id", "-rdynamic"]
-        subprocess.run([compiler, *flags, str(source), "-o", str(out)], check=True)
-    return out
+        return programs.build(source, "-g", "-O", "-C", "link-arg=-Wl,--build-id", compiler=compiler, at=out)
+    return programs.build(CXX, "-O2", "-g", *flags, "-Wl,--build-id", "-rdynamic", compiler=compiler, at=out)
 
 
 def bare(name: str) -> str:
@@ -206,9 +196,8 @@ def test_a_relative_path_begins_where_the_compiler_ran(tmp_path: Path, compiler:
     (tmp_path / "src/near.h").write_text(always)
     (tmp_path / "src/far.cc").write_text('#include "near.h"\nint main(int n, char **) { keep(n); return kept; }\n')
     for flags, start in (([], f"{tmp_path}/"), ([f"-fdebug-prefix-map={tmp_path}=."], "")):
-        command = [compiler, f"-gdwarf-{dwarf}", "-O1", *flags, "-Wl,--build-id", "src/far.cc", "-o", "program"]
-        subprocess.run(command, check=True, cwd=tmp_path)
-        program = tmp_path / "program"
+        flags += [f"-gdwarf-{dwarf}", "-O1", "-Wl,--build-id"]
+        program = programs.build(Path("src/far.cc"), *flags, compiler=compiler, at=tmp_path / "program")
         asked = "".join(f"{address:x}\n" for address in instructions(program, {"main"}))
         told = subprocess.run(
             [PLACE_NAMES, program, build_id(program)], input=asked, check=True, capture_output=True, text=True

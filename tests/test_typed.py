@@ -105,20 +105,16 @@ int main(int argc, char **argv) {
 """
 
 
-def build(compiler: str, *flags: str) -> Path:
-    return programs.build_cxx("typed", "-std=c++17", *flags, compiler=compiler)
-
-
 @pytest.fixture(scope="module")
 def program() -> Iterator[Truth]:
-    with running(build("g++")) as made:
+    with running(programs.build("typed", "-std=c++17")) as made:
         yield made
 
 
 @pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 @pytest.mark.parametrize("flags", [("-O0", "-gdwarf-4"), ("-O2", "-gdwarf-5"), ("-O1", "-gz", "-no-pie")])
 def test_types_are_the_truth(compiler: str, flags: tuple[str, ...]) -> None:
-    with running(build(compiler, *flags)) as made:
+    with running(programs.build("typed", "-std=c++17", *flags, compiler=compiler)) as made:
         answer = made.compare(made.process.pid)
     assert answer.wrong == []
     assert answer.share >= 0.99
@@ -164,8 +160,8 @@ def test_types_in_a_file_that_several_share(version: str, tmp_path: Path) -> Non
     except PermissionError as reason:
         pytest.skip(f"no file can be put where such files are looked for: {reason}")
     made, other = tmp_path / "typed", tmp_path / "other"
-    shutil.copy(build("g++", "-O1", version), made)
-    shutil.copy(build("g++", "-O0", version), other)
+    shutil.copy(programs.build("typed", "-std=c++17", "-O1", version), made)
+    shutil.copy(programs.build("typed", "-std=c++17", "-O0", version), other)
     try:
         subprocess.run(["dwz", "-m", shared, "-M", shared, made, other], check=True, capture_output=True)
         with running(made) as truth:
@@ -184,7 +180,7 @@ def test_types_in_a_file_that_several_share(version: str, tmp_path: Path) -> Non
 def split(tmp_path: Path) -> tuple[Path, Path]:
     """The program without its debug information, and this in a file of its own."""
     made, debug = tmp_path / "typed", tmp_path / "typed.debug"
-    shutil.copy(build("g++"), made)
+    shutil.copy(programs.build("typed", "-std=c++17"), made)
     subprocess.run(["objcopy", "--only-keep-debug", made, debug], check=True)
     subprocess.run(["strip", made], check=True)
     return made, debug
@@ -204,7 +200,9 @@ def test_a_file_of_its_own(
         debug.rename(tmp_path / "cache" / build_id / "debuginfo")
         monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
     if where == "another build's":
-        subprocess.run(["objcopy", "--only-keep-debug", build("g++", "-O2"), debug], check=True)
+        subprocess.run(
+            ["objcopy", "--only-keep-debug", programs.build("typed", "-std=c++17", "-O2"), debug], check=True
+        )
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
         found = way_to_an_entry(truth, arenadump)
@@ -270,13 +268,12 @@ int main(int count, char **)
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump) -> None:
     """From a lost object's class on. Of what has no class with a name, debug information tells nothing."""
-    (tmp_path / "lost.cc").write_text(LOST)
-    subprocess.run(["g++", "-g", "-O1", "-o", tmp_path / "lost", tmp_path / "lost.cc"], check=True)
+    program = programs.build(LOST, "-g", "-O1", compiler="g++")
 
     def lost(*more: str) -> dict[tuple[str | None, str | None], int]:
-        with started([str(tmp_path / "lost"), *more], "ready") as pid:
+        with started([str(program), *more], "ready") as pid:
             odd.wait_for_read(pid)
             found = json.loads(arenadump.check("leaks", "--json", f"--mode={mode}", pid))
         sums = {(group["type"], group["evidence"]): 0 for group in found["by_type"]}
@@ -290,13 +287,10 @@ def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump, tmp_pat
     assert lost("plain").get(("Plain", "dwarf")) is None
 
 
-def test_rust(tmp_path: Path) -> None:
+def test_rust() -> None:
     """A Vec has a pointer to bytes, but its type says to what."""
-    if not shutil.which("rustc"):
-        pytest.skip("rustc is not installed")
-    (tmp_path / "held.rs").write_text(RUST)
-    subprocess.run(["rustc", "-g", "-o", tmp_path / "held", tmp_path / "held.rs"], check=True)
-    with started([str(tmp_path / "held")], "ready") as pid:
+    program = programs.build(RUST, "-g", "--crate-name=held", compiler="rustc")
+    with started([str(program)], "ready") as pid:
         printed = subprocess.run([CHUNK_TYPES, str(pid)], capture_output=True, text=True, check=True).stdout
     found = Counter(line.split("\t")[3] for line in printed.splitlines() if "\tdwarf\t" in line)
     assert found["held::Session"] == 501

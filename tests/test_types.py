@@ -66,7 +66,7 @@ def running(*flags: str, compiler: str) -> Iterator[tuple[int, dict[str, str]]]:
         )
         if found.returncode != 0:
             pytest.skip("libc++ is not installed")
-    program = programs.build_cxx("types", "-g0", *flags, compiler=compiler)
+    program = programs.build("types", "-g0", *flags, compiler=compiler)
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             kinds: dict[str, str] = {}

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools import debian
+from tools import debian, programs, tiers
 
 ROOT = Path(__file__).resolve().parents[1]
 UNWINDER = [
@@ -56,18 +56,13 @@ ARM_FLAGS = {
 }
 
 
-def compiled(out: Path, source: str, *flags: str, compiler: str = "gcc") -> Path:
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed (scripts/install-deps test)")
-    command = [compiler, *C, *INCLUDES, *flags, str(ROOT / "tests" / source), *map(str, UNWINDER), "-o", str(out)]
-    subprocess.run(command, check=True)
-    return out
+def compiled(source: str, *flags: str, compiler: str = "gcc") -> Path:
+    return programs.build(ROOT / "tests" / source, *C, *INCLUDES, *flags, *map(str, UNWINDER), compiler=compiler)
 
 
 @pytest.fixture(scope="module")
-def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("unwind") / "unwind_truth.so"
-    return compiled(out, "programs/unwind_truth.c", "-O2", "-fPIC", "-shared")
+def preload() -> Path:
+    return compiled("programs/unwind_truth.c", "-O2", "-fPIC", "-shared")
 
 
 def counts(report: str) -> Counter[str]:
@@ -111,20 +106,20 @@ def test_real_programs(name: str, preload: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="flags of x86-64")
-@pytest.mark.parametrize("name", FLAGS)
-def test_each_instruction_under_flags(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", tiers.daily(FLAGS, ("plain", "no frame pointers", "realigned"), "compilers"))
+def test_each_instruction_under_flags(name: str) -> None:
     compiler, *flags = FLAGS[name]
-    program = compiled(tmp_path / "unwind", "unit/test_unwind.c", *flags, compiler=compiler)
+    program = compiled("unit/test_unwind.c", *flags, compiler=compiler)
     out = subprocess.run([program], check=True, capture_output=True, text=True, timeout=120).stdout
     assert int(out.split()[0]) > 200
 
 
 @pytest.mark.nightly("emulation")
 @pytest.mark.parametrize("name", ARM_FLAGS)
-def test_aarch64(name: str, tmp_path: Path) -> None:
+def test_aarch64(name: str) -> None:
     """Under qemu, whose processor checks the signs of return addresses."""
     emulator = debian.emulator()
     compiler = f"{debian.TRIPLETS['arm64']}-gcc"
-    program = compiled(tmp_path / "unwind", "unit/test_unwind.c", *ARM_FLAGS[name], compiler=compiler)
+    program = compiled("unit/test_unwind.c", *ARM_FLAGS[name], compiler=compiler)
     command = [emulator, "-cpu", "max", "-L", f"/usr/{debian.TRIPLETS['arm64']}", str(program)]
     subprocess.run(command, check=True, timeout=120)

@@ -109,7 +109,7 @@ def look(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]
 
 def test_a_leak(arenadump: harness.Arenadump) -> None:
     """The headline, although free pages and a cache of the program's own are there, too."""
-    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+    with started([str(programs.build("leak"))], "ready") as pid:
         findings = look(arenadump, pid)
         known = look(arenadump, pid, "--graph")[0]
     first = findings[0]
@@ -131,7 +131,7 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
 
 def test_a_type_that_holds_more_than_a_size_is_named(arenadump: harness.Arenadump) -> None:
     """The chunks of a real process, to which two types have been given."""
-    with started([str(programs.build_cxx("leak"))], "ready") as pid:
+    with started([str(programs.build("leak"))], "ready") as pid:
         told = json.loads(arenadump.check("summary", "--json", "--graph", pid))
     given = [("app::Row", 200_001, 95 << 20), ("<script>", 1, 2 << 20)]
     told["graph"]["types"] = [

@@ -13,26 +13,24 @@ QT = ("-std=c++17", "-g0", "-fPIC")
 # What each program is called: its source, flags, and the package of pkg-config's, or "llvm", that it needs. Static, so
 # that it has no debug information but its own, is `typed`.
 PROGRAMS: dict[str, tuple[str, tuple[str, ...], str | None]] = {
-    "dicts": ("dicts.c", ("-g0",), None),
-    "gobjects": ("gobjects.c", ("-g0",), "gobject-2.0"),
-    "late_dicts": ("late_dicts.c", ("-g0",), None),
-    "libraries": ("libraries.c", ("-lz", "-g0", "-DWITH_GLIB"), "glib-2.0"),
-    "llvm": ("llvm.cc", ("-std=c++17", "-fno-rtti", "-g0", "-Wno-unused-parameter"), "llvm"),
-    "openssl": ("openssl.c", ("-g0",), "libcrypto"),
-    "qt5": ("qt.cc", QT, "Qt5Core"),
-    "qt6": ("qt.cc", QT, "Qt6Core"),
-    "typed": ("typed.cc", ("-std=c++17", "-static"), None),
-    "types": ("types.cc", ("-g0",), None),
+    "dicts": ("dicts", ("-g0",), None),
+    "gobjects": ("gobjects", ("-g0",), "gobject-2.0"),
+    "late_dicts": ("late_dicts", ("-g0",), None),
+    "libraries": ("libraries", ("-lz", "-g0", "-DWITH_GLIB"), "glib-2.0"),
+    "llvm": ("llvm", ("-std=c++17", "-fno-rtti", "-g0", "-Wno-unused-parameter"), "llvm"),
+    "openssl": ("openssl", ("-g0",), "libcrypto"),
+    "qt5": ("qt", QT, "Qt5Core"),
+    "qt6": ("qt", QT, "Qt6Core"),
+    "typed": ("typed", ("-std=c++17", "-static"), None),
+    "types": ("types", ("-g0",), None),
 }
 
 
-def build(name: str, compiler: str | None = None) -> Path:
+def build(name: str, compiler: str = "") -> Path:
     """The program. Raises UnavailableError when a compiler, or a library's headers, are missing."""
     source, flags, package = PROGRAMS[name]
     more = llvm() if package == "llvm" else packaged(package) if package else []
-    stem, language = source.split(".")
-    make, usual = (programs.build_cxx, "g++") if language == "cc" else (programs.build, "gcc")
-    return make(stem, *flags, *more, compiler=compiler or usual)
+    return programs.build(source, *flags, *more, compiler=compiler)
 
 
 def packaged(package: str) -> list[str]:

@@ -19,6 +19,7 @@ COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, n
 # A block that nothing looks into, compilers leave out; gcc 15 and later even where it is compared to NULL.
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
+CXX_FLAGS = ["-O1", "-g", "-Wall", "-Wextra", "-Werror"]
 
 # The environment to compile in where nobody reads the debug information: ccache then takes what was compiled in another
 # directory, which debug information may name.
@@ -28,23 +29,38 @@ COMPILED_ANYWHERE = {"CCACHE_NOHASHDIR": "1"}
 LIBRARIES = ["-Wl,--as-needed", "-lpthread", "-ldl", "-lrt"]
 
 
-def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
-    """A program for this machine as it is. Raises UnavailableError when the compiler is missing."""
-    if "TEST_PROGRAMS" in os.environ:
-        return carried(name, *flags, compiler=compiler)
-    return _compile(name, [compiler, *FLAGS], [*flags, *LIBRARIES])
+def build(source: str | Path, *flags: str, compiler: str = "", at: Path | None = None) -> Path:
+    """A program for this machine as it is: of tests/programs, by its name; of another file; of a text of some lines.
 
-
-def build_cxx(name: str, *flags: str, compiler: str = "g++") -> Path:
-    """A program in C++, one file, for this machine as it is. Raises UnavailableError when the compiler is missing."""
-    return _compile(name, [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror"], list(flags), suffix="cc")
+    Those of tests/programs are compiled with the house's flags and `flags`, the others with `flags` alone. They are in
+    C, or the language of `compiler`. What was compiled once is kept. With `at` the program has that path, and is
+    compiled anew in its folder, the text beside it: where debug information must name the folder, or the test replaces
+    the program. Raises UnavailableError when the compiler is missing.
+    """
+    shipped = isinstance(source, str) and "\n" not in source
+    cxx = compiler.endswith("++") or (not compiler and shipped and (SOURCES / f"{source}.cc").exists())
+    if shipped and not cxx and "TEST_PROGRAMS" in os.environ:
+        return carried(str(source), *flags, compiler=compiler or "gcc")
+    command, libraries = [compiler or ("g++" if cxx else "gcc")], list(flags)
+    if shipped:
+        command += CXX_FLAGS if cxx else FLAGS
+        libraries += [] if cxx else LIBRARIES
+    suffix = "rs" if compiler == "rustc" else "cc" if cxx else "c"
+    if at is None:
+        return _kept(source, command, libraries, suffix)
+    sources = _files(source, suffix)
+    if not sources:
+        sources = [at.with_suffix(f".{suffix}")]
+        sources[0].write_text(str(source))
+    _compile(command, sources, libraries, at, at.parent)
+    return at
 
 
 def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
     if "TEST_PROGRAMS" in os.environ:
         return carried(name, *flags)
-    return _compile(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
+    return _kept(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
 
 
 def carried_name(name: str, *flags: str) -> str:
@@ -84,18 +100,41 @@ def publish(built: Path, path: Path) -> None:
     built.unlink()
 
 
-def _compile(name: str, command: list[str], libraries: list[str], suffix: str = "c") -> Path:
-    sources = sorted((SOURCES / name).glob(f"*.{suffix}")) or [SOURCES / f"{name}.{suffix}"]
+def _files(source: str | Path, suffix: str) -> list[Path]:
+    """The sources of a program; of a text none."""
+    if isinstance(source, Path):
+        return [source]
+    if "\n" in source:
+        return []
+    return sorted((SOURCES / source).glob(f"*.{suffix}")) or [SOURCES / f"{source}.{suffix}"]
+
+
+def _compile(command: list[str], sources: list[Path], libraries: list[str], out: Path, folder: Path) -> None:
     if not shutil.which(command[0]):
-        raise debian.UnavailableError(f"{command[0]} is not installed")
-    places = [SOURCES / name, *(Path(flag[2:]) for flag in [*command, *libraries] if flag.startswith("-I"))]
+        raise debian.UnavailableError(f"{command[0]} is not installed (scripts/install-deps test)")
+    subprocess.run([*command, "-o", str(out), *map(str, sources), *libraries], check=True, cwd=folder)
+
+
+def _kept(source: str | Path, command: list[str], libraries: list[str], suffix: str = "c") -> Path:
+    """Compiled once from the same text, headers, flags, and files among the flags."""
+    sources = _files(source, suffix)
+    name = str(source).replace("/", "-") if sources and isinstance(source, str) else "program"
+    places = [SOURCES / str(source)] if sources else []
+    places += [Path(flag[2:]) for flag in [*command, *libraries] if flag.startswith("-I")]
     headers = [path for place in places for path in sorted(place.rglob("*.h"))]
-    read = [path.read_bytes() for path in [*sources, *headers]]
-    key = hashlib.sha256(b"".join(read) + repr((command, libraries)).encode()).hexdigest()[:16]
+    more = [Path(flag) for flag in libraries if flag.startswith("/") and Path(flag).is_file()]
+    read = b"".join(path.read_bytes() for path in [*sources, *headers, *more]) + (
+        b"" if sources else str(source).encode()
+    )
+    key = hashlib.sha256(read + repr((command, libraries)).encode()).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
-    program = BUILT / f"{name.replace('/', '-')}-{key}"
+    program = BUILT / f"{name}-{key}"
     if not program.exists():
         scratch = program.with_suffix(f".{os.getpid()}")
-        subprocess.run([*command, "-o", str(scratch), *map(str, sources), *libraries], check=True)
+        if not sources:
+            sources = [program.with_suffix(f".{suffix}")]
+            scratch.write_text(str(source))
+            publish(scratch, sources[0])
+        _compile(command, sources, libraries, scratch, Path.cwd())
         publish(scratch, program)
     return preloadable(program) if "-shared" in libraries else program
