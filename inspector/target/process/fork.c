@@ -7,6 +7,7 @@
 // MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
 #define _GNU_SOURCE
 #include "target/process/process.h"
+#include "target/process/room.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +64,15 @@ static bool is_whole(const struct as_process *p, struct as_error *err)
                            p->base.pid, (unsigned long long)m->start);
     }
     return true;
+}
+
+static bool is_roomy(struct as_process *p, struct as_error *err)
+{
+    struct as_room room;
+    as_room_open(&room, p->view_fd, "");
+    bool ok = as_process_has_room(p, &room, err);
+    as_room_close(&room);
+    return ok;
 }
 
 static bool receive_all(int socket, void *data, size_t length)
@@ -405,7 +415,7 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
     t->counts.pending = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
-        !start_supervisor(p, critical, true, err))
+        !is_roomy(p, err) || !start_supervisor(p, critical, true, err))
         return false;
     bool ok = await_birth(p, &birth, err) && open_clone(p, birth.pid, err);
     if (ok) {

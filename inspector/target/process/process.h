@@ -247,6 +247,12 @@ void as_process_dismiss(struct as_process *p);
 // Is the supervisor still there? Without it the target runs.
 bool as_process_is_guarded(const struct as_process *p);
 
+// clone_room.c
+struct as_room;
+// Whether the limits of memory leave room for all that a clone could get copied, by the mappings as they were last read, with their
+// counts. False: AS_UNSUPPORTED, with the numbers; also where the room is not known.
+bool as_process_has_room(struct as_process *p, struct as_room *room, struct as_error *err);
+
 // supervisor.c
 #define AS_SUPERVISOR_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
 // What the supervisor tells once the target is caught, followed by `thread_count` struct as_thread (without names).

@@ -9,6 +9,7 @@
 #include "target/process/clone.h"
 #include "target/process/remote.h"
 #include "target/process/restart.h"
+#include "target/process/room.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -172,9 +173,13 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
     struct as_birth birth = {0};
     struct listener listener = {p, socket};
     struct as_made made = {.late = say_late, .context = &listener};
+    struct as_room room;
+    as_room_open(&room, p->view_fd, "");
     bool ok = as_process_catch(p, critical, &birth.err);
     if (ok) {
-        ok = list_threads(p, &birth.err) && as_clone_make(p, critical, &made, &birth.err);
+        // Once more, as to catch it may have taken long. The clone's page tables alone may meet a limit.
+        ok = as_process_has_room(p, &room, &birth.err) && list_threads(p, &birth.err) &&
+             as_clone_make(p, critical, &made, &birth.err);
         as_process_resume(&p->base);
         birth.outcome = p->base.stop.outcome;
         as_clone_find(p, &made);
@@ -191,11 +196,11 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
     tell(p, &birth, socket);
-    if (made.pid == 0)
-        return;
-    if (ok)
+    if (made.pid != 0 && ok)
         await_end(p, socket, 0);
-    as_clone_reap(p, critical, &made);
+    as_room_close(&room);
+    if (made.pid != 0)
+        as_clone_reap(p, critical, &made);
 }
 
 _Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)

@@ -35,7 +35,7 @@ _OPTIONS = (
         help="freeze: stop the process while it is read. snapshot: stop it only while a copy-on-write "
         "clone is made, and "
         "read the clone. live: stop nothing; the answer may be torn. auto (the default): freeze if "
-        "that is short enough.",
+        "that is short enough, else snapshot if there is memory for a clone, else live.",
     ),
     click.option(
         "--max-pause",
