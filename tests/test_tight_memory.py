@@ -6,15 +6,19 @@ On the code before, the kernel killed the clone and then the process, in each of
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, kernel, tight
+from tools import debian, harness, kernel, programs, tight
 from tools.exporting import exporting
 from tools.postures import notes
 
@@ -169,3 +173,116 @@ def test_watch_top_and_exporter(group: tight.TightCgroup, target: subprocess.Pop
     with exporting(target.pid, eager=True) as exporter:
         exporter.after_turn()
     check_unharmed(group, target)
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_so(what: Callable[[], object], seconds: int = 60) -> bool:
+    """Does it come to be so? For how long that is awaited is no verdict on how soon it ought to be."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+@contextlib.contextmanager
+def looked_at(
+    group: tight.TightCgroup, arenadump: harness.Arenadump, tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
+    """A target that writes nothing yet, and a look at a clone of it, which dawdles in a read."""
+    slow = {
+        "LD_PRELOAD": str(programs.build("slow_reads", "-shared", "-fPIC", "-ldl")),
+        "SLOW_READS": "600000",
+        "SLOW_READS_FILE": str(tmp_path / "reads"),
+    }
+    with tight.running(group.path, MEGABYTES, "late") as target:
+        group.leave(MUCH)
+        command = [str(arenadump.path), "summary", "--json", str(target.pid)]
+        with subprocess.Popen(
+            command, env={**os.environ, **slow}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as look:
+            try:
+                assert is_so(lambda: (tmp_path / "reads").exists() or look.poll() is not None)
+                assert look.poll() is None, look.communicate()
+                yield target, look
+            finally:
+                look.kill()
+
+
+def tell(target: subprocess.Popen[str], megabytes: int) -> None:
+    assert target.stdin
+    target.stdin.write(f"{megabytes}\n")
+    target.stdin.flush()
+
+
+def check_given_up(look: subprocess.Popen[str], why: str, tmp_path: Path) -> None:
+    (tmp_path / "reads").unlink()
+    out, err = look.communicate(timeout=120)
+    assert look.returncode == 0, err
+    summary = json.loads(out)
+    assert mode_of(summary) == "live"
+    said = notes(summary)
+    assert "the clone of process" in said
+    assert why in said
+
+
+def test_a_limit_that_comes_closer(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
+    """Lowered while the clone is read, to what leaves no room for what the target writes then."""
+    with looked_at(group, arenadump, tmp_path) as (target, look):
+        group.leave(8 << 20)
+        assert is_so(lambda: children(target.pid) == []), "the clone is still there"
+        check_unharmed(group, target)
+        tell(target, 0)
+        check_given_up(look, f"/{group.path.name} has room for", tmp_path)
+        check_unharmed(group, target)
+
+
+def test_a_target_that_allocates(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
+    """It has room for that or for a clone. On a slow machine the kernel kills the clone before it is given up."""
+    with looked_at(group, arenadump, tmp_path) as (target, look):
+        group.leave(200 << 20)
+        tell(target, 150)
+        assert is_so(lambda: children(target.pid) == []), "the clone is still there"
+        check_given_up(look, "", tmp_path)
+        assert target.poll() is None, "the target was killed"
+
+
+def test_the_one_who_looks_stands_still(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
+    """In the middle of a read, by Ctrl-Z, say: the clone goes all the same, and the target runs on."""
+    with looked_at(group, arenadump, tmp_path) as (target, look):
+        look.send_signal(signal.SIGSTOP)
+        group.leave(8 << 20)
+        assert is_so(lambda: children(target.pid) == []), "the clone is still there"
+        assert is_so(lambda: "TracerPid:\t0" in Path(f"/proc/{target.pid}/status").read_text())
+        tell(target, 0)
+        check_unharmed(group, target)
+        look.send_signal(signal.SIGCONT)
+        check_given_up(look, "has room for", tmp_path)
+        check_unharmed(group, target)
+
+
+def test_a_clone_that_is_killed(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
+    """It is told from the target, which lives and is looked at in another way."""
+    with looked_at(group, arenadump, tmp_path) as (target, look):
+        os.kill(children(target.pid)[0], signal.SIGKILL)
+        assert is_so(lambda: children(target.pid) == [])
+        check_given_up(look, "killed", tmp_path)
+        check_unharmed(group, target)
+
+
+def test_a_target_that_is_killed_with_its_clone(
+    arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path
+) -> None:
+    with looked_at(group, arenadump, tmp_path) as (target, look):
+        clone = children(target.pid)[0]
+        target.kill()
+        os.kill(clone, signal.SIGKILL)
+        (tmp_path / "reads").unlink()
+        out, err = look.communicate(timeout=120)
+        assert look.returncode == 7, (out, err)
+        assert f"process {target.pid} " in err
+        assert "clone" not in err

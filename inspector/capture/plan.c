@@ -94,10 +94,10 @@ bool as_moment_yield(const struct as_target *t, const struct as_capture_options 
 {
     if (as_target_is_self(t))
         return false;
-    if (moment->incomplete) {
-        moment->incomplete = false;
+    if (moment->incomplete || (moment->mode == AS_MODE_SNAPSHOT && t->stop.let_go)) {
         moment->stood_ns += t->stop.duration_ns;
-        snprintf(moment->fallback, sizeof moment->fallback, "%s", err->text);
+        snprintf(moment->fallback, sizeof moment->fallback, "%s", moment->incomplete ? err->text : t->stop.let_go);
+        moment->incomplete = false;
         moment->mode = without_clone(t, options, moment);
         return true;
     }

@@ -45,6 +45,7 @@ struct as_target_stop {
     bool active;                  // the target stands still, or its clone is read
     enum as_stop_outcome outcome; // of the last stop_clean or fork
     bool job_control;             // at the last fork the target had been stopped by a signal (SIGSTOP, Ctrl-Z)
+    const char *let_go;           // why the last clone was given up before all was read of it; NULL: it was not
     const char *note;             // what else the user must know of the outcome; NULL: nothing
     uint64_t duration_ns;         // of the last stop, stop to resume; 0 before the first
     // How long the target may stand still in the next stop_clean or fork, all attempts together; 0: no limit. Past the limit

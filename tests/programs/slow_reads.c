@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Preloaded into arenadump: the first read of its target's memory after each supervisor that it has started, when the target has
-// been caught, takes $SLOW_READS milliseconds. So any machine is too slow for a limit that is lower.
+// been caught, takes $SLOW_READS milliseconds. So any machine is too slow for a limit that is lower. If $SLOW_READS_FILE
+// is set, it makes this file first, and goes on as soon as it is gone.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +21,12 @@ static void dawdle(void)
     const char *ms = getenv("SLOW_READS");
     if (!ms || !atomic_exchange(&armed, 0))
         return;
-    long left = strtol(ms, NULL, 10);
-    struct timespec rest = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
-    while (nanosleep(&rest, &rest) != 0)
-        ;
+    const char *file = getenv("SLOW_READS_FILE");
+    if (file)
+        close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    const struct timespec rest = {.tv_nsec = 1000000};
+    for (long left = strtol(ms, NULL, 10); left > 0 && (!file || access(file, F_OK) == 0); left--)
+        nanosleep(&rest, NULL);
 }
 
 pid_t fork(void)

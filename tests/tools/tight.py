@@ -54,7 +54,7 @@ class TightCgroup(kernel.Cgroup):
 @contextlib.contextmanager
 def running(group: Path, megabytes: int, how: str = "") -> Iterator[subprocess.Popen[str]]:
     """The program, in a cgroup, with all of its memory written. The kernel may kill it any time from then on."""
-    program = programs.build_portable("tight")
+    program = programs.build("tight")
     command = f'echo $$ >"{group}/cgroup.procs" && exec "{program}" {megabytes} {how}'
     target = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

@@ -45,6 +45,7 @@ bool as_process_count_begin(struct as_target *t)
     c->scratch.base.page_size = t->page_size;
     c->scratch.proc_fd = p->proc_fd;
     c->scratch.view_fd = p->view_fd;
+    c->scratch.reads = p->reads;
     c->scratch.no_smaps = p->no_smaps;
     c->scratch.dev_shmem = p->dev_shmem;
     c->scratch.dev_tmpfs.items = p->dev_tmpfs.items;

@@ -90,6 +90,8 @@ static bool receive_all(int socket, void *data, size_t length)
 static bool start_supervisor(struct as_process *p, const struct as_critical *critical, bool clone, struct as_error *err)
 {
     int ends[2];
+    p->reads->over = false;
+    p->base.stop.let_go = NULL;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return as_fail_errno(err, as_process_unopened(AS_UNSUPPORTED),
                              "cannot make a socket for the ptrace supervisor");
@@ -134,7 +136,7 @@ static void end_supervisor(struct as_process *p)
         char rest[256];
         int ready = poll(&other, 1, GOODBYE_MS);
         ssize_t got = ready > 0 ? recv(p->clone.socket, rest, sizeof rest, 0) : 0;
-        if (got == sizeof p->base.stop.duration_ns) // of a freeze; nothing else is sent at the end
+        if (got == sizeof p->base.stop.duration_ns) // nothing else is sent at the end
             memcpy(&p->base.stop.duration_ns, rest, sizeof p->base.stop.duration_ns);
         over = got <= 0;
         if (over && ready > 0)
@@ -201,7 +203,8 @@ static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)
         p->clone.pagemap_fd = openat(p->clone.view_fd, "pagemap", O_RDONLY | O_CLOEXEC);
     }
     if (p->clone.mem_fd < 0 || p->clone.pagemap_fd < 0)
-        return as_fail_errno(err, AS_UNSUPPORTED, "the clone of process %d cannot be read", p->base.pid);
+        // Not by errno: it is the clone that has ended, perhaps, and not the process.
+        return as_fail(err, AS_UNSUPPORTED, "the clone of process %d cannot be read: %s", p->base.pid, strerror(errno));
     p->clone.pid = pid;
     change_view(p);
     return true;
@@ -426,6 +429,8 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     if (!ok) {
         as_process_dismiss(p);
         t->stop.active = false;
+        if (t->stop.let_go) // then whatever failed did so for that
+            return as_fail(err, AS_NO_MEMORY, "%s", t->stop.let_go);
     }
     return ok;
 }
@@ -440,4 +445,7 @@ void as_process_dismiss(struct as_process *p)
     as_close_fd(&p->clone.mem_fd);
     as_close_fd(&p->clone.pagemap_fd);
     end_supervisor(p);
+    if (p->reads->over)
+        p->base.stop.let_go = p->reads->why;
+    p->reads->over = false;
 }

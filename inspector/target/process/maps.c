@@ -208,6 +208,16 @@ static void add_count(struct as_mapping *m, const char *line, size_t length)
         *field = bytes;
 }
 
+// The next line; the kernel goes through the page tables of its mapping for it.
+static const char *next_line(const struct as_process *p, struct as_lines *lines, size_t *length)
+{
+    if (!as_process_read_begin(p))
+        return NULL;
+    const char *line = as_lines_next(lines, length);
+    as_process_read_end(p);
+    return line;
+}
+
 bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err)
 {
     struct as_target *t = &p->base;
@@ -230,7 +240,7 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
     struct as_error memory = {0};
     struct as_mapping *current = NULL;
     size_t length;
-    for (const char *line; memory.code == AS_OK && (line = as_lines_next(&lines, &length));) {
+    for (const char *line; memory.code == AS_OK && (line = next_line(p, &lines, &length));) {
         // A mapping begins with a lower-case hexadecimal digit, a count with an upper-case letter.
         if (length > 0 && (line[0] < 'A' || line[0] > 'Z'))
             current = add_mapping(p, line, length, &memory);

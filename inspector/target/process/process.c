@@ -18,7 +18,7 @@
 // Of a command line, what is kept: enough to recognise a program by.
 enum { CMDLINE_BYTES = 16 * 1024 };
 // How many addresses one process_vm_readv gets. The kernel allows 1024; 256 keep the arrays on a small stack.
-enum { GATHER = 256 };
+enum { GATHER = 256, MOST_AT_ONCE = 1 << 20 };
 // For how long a process in the middle of an exec is opened again, and how long is between two attempts.
 #define EXEC_NS UINT64_C(1000000000)
 enum { AGAIN_NS = 200000 };
@@ -90,14 +90,13 @@ static bool try_again(struct as_process *p, pid_t tid)
 // Was the target let go because its time was up? as_process_intact will say so; what is still to be read is not worth it.
 static bool is_past(const struct as_process *p)
 {
-    return p->due_ns != 0 && as_now_ns() >= p->due_ns;
+    return p->reads->over || (p->due_ns != 0 && as_now_ns() >= p->due_ns);
 }
 
 uint64_t as_process_reads(const struct as_process *p, bool *pending)
 {
-    uint64_t ended = p->reads_ended; // before what has begun: more may begin and end meanwhile
-    *pending = p->reads_begun != ended;
-    return ended;
+    *pending = as_reads_pending(p->reads);
+    return p->reads->ended;
 }
 
 static size_t read_any(struct as_process *p, uint64_t address, void *buffer, size_t length)
@@ -127,11 +126,16 @@ static size_t read_any(struct as_process *p, uint64_t address, void *buffer, siz
 size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
     struct as_process *p = as_process_of(t);
-    if (is_past(p))
-        return 0;
-    p->reads_begun++;
-    size_t done = read_any(p, address, buffer, length);
-    p->reads_ended++;
+    size_t done = 0;
+    // In parts: while one is read, its memory cannot be freed.
+    while (done < length && !is_past(p) && as_process_read_begin(p)) {
+        size_t part = length - done < MOST_AT_ONCE ? length - done : MOST_AT_ONCE;
+        size_t got = read_any(p, address + done, (uint8_t *)buffer + done, part);
+        as_process_read_end(p);
+        done += got;
+        if (got < part)
+            break;
+    }
     return done;
 }
 
@@ -169,11 +173,10 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     struct as_process *p = as_process_of(t);
     p->verdict_start = AS_UNKNOWN;
     memset(ok, 0, count * sizeof *ok);
-    if (length == 0 || is_past(p))
+    if (length == 0 || is_past(p) || !as_process_read_begin(p))
         return;
-    p->reads_begun++;
     size_t i = 0;
-    while (i < count && !by_file(p) && !p->lost) {
+    while (i < count && !by_file(p) && !p->lost && !p->reads->over) {
         struct iovec local[GATHER];
         struct iovec remote[GATHER];
         size_t batch = count - i < GATHER ? count - i : GATHER;
@@ -192,11 +195,11 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
         if (whole < batch)
             ++i;
     }
-    for (; i < count && !p->lost; ++i)
+    for (; i < count && !p->lost && !p->reads->over; ++i)
         ok[i] = read_mem(p, addresses[i], (uint8_t *)out + i * stride, length) == length;
     if (!by_file(p) && !same_memory(p))
         memset(ok, 0, count * sizeof *ok);
-    p->reads_ended++;
+    as_process_read_end(p);
 }
 
 struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err)
@@ -206,6 +209,11 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
         as_fail_errno(err, AS_NO_MEMORY, "no memory to describe a process");
         return NULL;
     }
+    // Of ourselves nobody else reads, and no supervisor looks on.
+    void *shared = kind == AS_TARGET_SELF
+                       ? &p->own_reads
+                       : mmap(NULL, sizeof *p->reads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    p->reads = shared == MAP_FAILED ? &p->own_reads : shared;
     p->base.ops = ops;
     p->base.kind = kind;
     p->base.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -231,6 +239,8 @@ void as_process_close(struct as_target *t)
     as_vec_free(&t->mappings);
     as_vec_free(&t->threads);
     as_vec_free(&t->strings);
+    if (p->reads != &p->own_reads)
+        munmap(p->reads, sizeof *p->reads);
     munmap(p, sizeof *p);
 }
 

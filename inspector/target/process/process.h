@@ -66,6 +66,14 @@ struct as_clone {
 // How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
 enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
 
+// What is being read of the target's memory, or of its clone's; the supervisor sees it, too. Of all that has the kernel hold that memory
+// (mem, process_vm_readv, pagemap, smaps) the begin and the end are counted.
+struct as_reads {
+    _Atomic uint64_t begun, ended;
+    atomic_bool over; // nothing is read any more, and what is being read ends soon: the supervisor gives the clone up
+    char why[640];    // it does; written before `over`
+};
+
 // Its memory may be read, and its pages be asked for, by several threads at once.
 struct as_process {
     struct as_target base; // first: a pointer to one is a pointer to the other
@@ -78,7 +86,8 @@ struct as_process {
     int mem_fd, pagemap_fd;  // both stay with the memory they were opened on: after an exec they read nothing
     int kpageflags_fd;       // -1: not allowed
     atomic_bool no_vm_readv; // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
-    _Atomic uint64_t reads_begun, reads_ended; // of its memory; see as_process_reads
+    struct as_reads *reads;  // shared with the supervisor, or own_reads
+    struct as_reads own_reads;
     atomic_bool lost; // a read found that the thread through which we look has no memory any more
     bool no_scan;     // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
     bool no_guard;    // PAGE_IS_GUARD is not known to this kernel
@@ -110,6 +119,27 @@ static inline struct as_process *as_process_of(struct as_target *t)
     return (struct as_process *)t;
 }
 
+// Is a read under way?
+static inline bool as_reads_pending(const struct as_reads *reads)
+{
+    uint64_t ended = reads->ended; // before what has begun: more may begin and end meanwhile
+    return reads->begun != ended;
+}
+
+// Before and after a read. begin false: nothing is to be read any more.
+static inline bool as_process_read_begin(const struct as_process *p)
+{
+    p->reads->begun++;
+    if (!p->reads->over)
+        return true;
+    p->reads->ended++;
+    return false;
+}
+static inline void as_process_read_end(const struct as_process *p)
+{
+    p->reads->ended++;
+}
+
 // process.c
 // A process target without its files opened; NULL and `err` when memory runs out. Freed by as_process_close.
 struct as_process *as_process_new(const struct as_target_ops *ops, enum as_target_kind kind, struct as_error *err);
@@ -135,6 +165,8 @@ bool as_process_view(struct as_process *p, struct as_error *err);
 bool as_process_alive(const struct as_process *p);
 // That its memory is gone, as an error (AS_TARGET_GONE). False.
 bool as_process_gone(const struct as_process *p, struct as_error *err);
+// That the clone is gone, as an error (AS_NO_MEMORY) and in stop.let_go: the supervisor has given it up, or somebody has killed it. False.
+bool as_process_given_up(struct as_process *p, struct as_error *err);
 // What a file of /proc did not tell, with errno; where that says that the memory is gone, so do we. False.
 bool as_process_unread(const struct as_process *p, const char *what, struct as_error *err);
 // Fills in p->tids. AS_TARGET_GONE, with the process's number; AS_NO_MEMORY, where there are no descriptors, too.
@@ -253,6 +285,13 @@ struct as_room;
 // counts. False: AS_UNSUPPORTED, with the numbers; also where the room is not known.
 bool as_process_has_room(struct as_process *p, struct as_room *room, struct as_error *err);
 
+// clone_watch.c
+struct as_made;
+// Waits until the other end of the socket is closed. If memory gets short meanwhile, or the clone is killed, it takes the clone away from
+// the inspector, whose reads these are, kills it while the target stands still, and returns true; p->base.stop.duration_ns has that time, too.
+bool as_clone_watch(struct as_process *p, struct as_reads *reads, struct as_room *room, const struct as_made *made,
+                    int socket);
+
 // supervisor.c
 #define AS_SUPERVISOR_NAME "arenadump-guard" // as the kernel shows it; 15 characters at most
 // What the supervisor tells once the target is caught, followed by `thread_count` struct as_thread (without names).
@@ -267,5 +306,6 @@ struct as_birth {
 };
 // The supervisor's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it
 // until the other end is closed (by the inspector, or by its death). Then it lets the target go, and last tells how long it
-// stood still (8 bytes); or it kills the clone and has the target reap it.
+// stood still (8 bytes); or it kills the clone and has the target reap it. If it had to do that earlier (clone_watch.c), it tells how long
+// the target stood still, too.
 _Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket);

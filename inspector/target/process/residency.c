@@ -61,6 +61,16 @@ static uint8_t flags_of_scan(uint64_t categories)
     return (uint8_t)((categories & SCAN_FILE ? AS_RES_PRESENT : AS_RES_SWAPPED) | huge);
 }
 
+// As ioctl.
+static int scan(const struct as_process *p, struct scan_arg *arg)
+{
+    if (!as_process_read_begin(p))
+        return errno = ESRCH, -1;
+    int count = ioctl(p->pagemap_fd, SCAN_IOCTL, arg);
+    as_process_read_end(p);
+    return count;
+}
+
 // False with errno; ENOTTY when the kernel does not know PAGEMAP_SCAN.
 static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
 {
@@ -77,7 +87,7 @@ static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uin
                                .vec_len = REGIONS,
                                .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
                                .return_mask = tell};
-        int count = ioctl(p->pagemap_fd, SCAN_IOCTL, &arg);
+        int count = scan(p, &arg);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EINVAL && !p->no_guard) {
@@ -114,7 +124,7 @@ uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t en
                                .category_mask = guard,
                                .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
                                .return_mask = SCAN_PRESENT};
-        int count = ioctl(p->pagemap_fd, SCAN_IOCTL, &arg);
+        int count = scan(p, &arg);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EINVAL && guard != 0) {
@@ -139,9 +149,12 @@ size_t as_process_read_entries(const struct as_process *p, uint64_t address, uin
     uint64_t pages = (end - address) / p->base.page_size;
     size_t want = (pages < AS_ENTRIES ? (size_t)pages : AS_ENTRIES) * sizeof *entries;
     ssize_t got;
+    if (!as_process_read_begin(p))
+        return errno = ESRCH, 0;
     do
         got = pread(p->pagemap_fd, entries, want, (off_t)(address / p->base.page_size * sizeof *entries));
     while (got < 0 && errno == EINTR);
+    as_process_read_end(p);
     if (got == 0)
         errno = ESRCH;
     return got < 0 ? 0 : (size_t)got / sizeof *entries;
@@ -280,7 +293,11 @@ static bool is_in_memory(const struct as_process *p, uint64_t address)
     if (as_process_read_entries(p, address, address + p->base.page_size, &entry) == 1 &&
         (entry & (MAP_PRESENT | MAP_EXCLUSIVE)))
         return true;
-    return pread(p->mem_fd, &byte, 1, (off_t)address) == 1;
+    if (!as_process_read_begin(p))
+        return false;
+    bool read = pread(p->mem_fd, &byte, 1, (off_t)address) == 1;
+    as_process_read_end(p);
+    return read;
 }
 
 // A page that is taken for absent is taken for zeros.

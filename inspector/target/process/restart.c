@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -350,5 +352,32 @@ void as_restart_settle(struct as_process *p)
         settled = true;
         for (size_t i = 0; i < p->tracees.count; ++i)
             settled &= !p->tracees.items[i].escorted || is_settled(&p->tracees.items[i]);
+    }
+}
+
+// Escorted threads that wake up are waited for. -1: there are none.
+static int open_wakes(const struct as_process *p)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    return as_restart_escorted(p) > 0 ? signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+}
+
+bool as_restart_serve_until(struct as_process *p, int socket, uint64_t due_ns)
+{
+    AS_CLEANUP_FD int wakes = open_wakes(p);
+    struct pollfd others[] = {{.fd = socket, .events = POLLIN}, {.fd = wakes, .events = POLLIN}};
+    for (;;) {
+        uint64_t now = as_now_ns();
+        uint64_t left = due_ns > now ? due_ns - now : 0;
+        struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        int ready = ppoll(others, 2, due_ns == 0 ? NULL : &limit, NULL);
+        if (ready <= 0 ? ready == 0 || errno != EINTR : others[0].revents != 0)
+            return ready > 0;
+        struct signalfd_siginfo wake;
+        while (wakes >= 0 && read(wakes, &wake, sizeof wake) > 0)
+            ;
+        as_restart_serve(p);
     }
 }

@@ -36,6 +36,8 @@ bool as_restart_escort(const struct as_process *p, struct as_tracee *tracee);
 bool as_restart_step(struct as_tracee *tracee, int status, bool halt);
 // Lets go of escorted threads whose sleep has ended. To be called again and again while there are some: these threads wait for it.
 void as_restart_serve(struct as_process *p);
+// The same until the other end of `socket` is closed (true; nothing is ever sent to us), or it is `due_ns` (as_now_ns; 0: never).
+bool as_restart_serve_until(struct as_process *p, int socket, uint64_t due_ns);
 // Serves until all of them sleep: from then on the kernel may detach them, as it does when we end.
 void as_restart_settle(struct as_process *p);
 // How many of the tracees are escorted.

@@ -149,6 +149,7 @@ static bool read_gauge(struct as_room *room, const struct as_room_gauge *g, uint
     if (!read_number(g->usage, &usage))
         return unread(room, g->level, kinds[g->kind].usage);
     uint64_t bytes = limit > usage ? limit - usage : 0;
+    left->plain = bytes < left->plain ? bytes : left->plain;
     uint64_t cache = bytes < enough ? reclaimable(c, g->level, usage) : 0;
     uint64_t least = limit < usage ? cache - (usage - limit < cache ? usage - limit : cache) : bytes + cache;
     if (least >= left->bytes)
@@ -186,6 +187,7 @@ static bool read_machine(struct as_room *room, struct as_room_left *left)
     uint64_t available = bytes_of(text, "MemAvailable:");
     uint64_t reserved = bytes_of(text, "MemTotal:") / RESERVED_SHARE;
     uint64_t bytes = available > reserved ? available - reserved : 0;
+    left->plain = bytes < left->plain ? bytes : left->plain;
     if (bytes < left->bytes) {
         left->bytes = bytes;
         snprintf(left->where, sizeof left->where, "the machine has %.1f MB left (MemAvailable %.1f MB)",
@@ -199,7 +201,7 @@ static bool read_machine(struct as_room *room, struct as_room_left *left)
 
 bool as_room_read(struct as_room *room, uint64_t enough, struct as_room_left *left)
 {
-    left->bytes = UINT64_MAX;
+    left->bytes = left->plain = UINT64_MAX;
     left->where[0] = '\0';
     for (size_t i = 0; i < room->count; ++i)
         if (!read_gauge(room, &room->gauges[i], enough, left))

@@ -31,6 +31,7 @@ struct as_room {
 // What is left until the nearest limit is met.
 struct as_room_left {
     uint64_t bytes;
+    uint64_t plain;           // likewise, of the nearest without the page cache
     uint64_t promised;        // likewise, of what the kernel may promise all processes together; UINT64_MAX: no limit
     char where[AS_ROOM_TEXT]; // that limit, with its numbers
 };

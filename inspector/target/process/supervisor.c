@@ -13,12 +13,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -102,34 +100,6 @@ void as_supervisor_stand_apart(const struct as_process *p, int socket)
     close_others(p, socket);
 }
 
-// While the clone is read, escorted threads wake up, and are waited for. -1: there are none.
-static int open_wakes(const struct as_process *p)
-{
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    return as_restart_escorted(p) > 0 ? signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
-}
-
-// Until the other end is closed: nothing is ever sent to us. Or until it is due (as_now_ns; 0: never).
-static void await_end(struct as_process *p, int socket, uint64_t due_ns)
-{
-    AS_CLEANUP_FD int wakes = open_wakes(p);
-    struct pollfd others[] = {{.fd = socket, .events = POLLIN}, {.fd = wakes, .events = POLLIN}};
-    for (;;) {
-        uint64_t now = as_now_ns();
-        uint64_t left = due_ns > now ? due_ns - now : 0;
-        struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-        int ready = ppoll(others, 2, due_ns == 0 ? NULL : &limit, NULL);
-        if (ready <= 0 ? ready == 0 || errno != EINTR : others[0].revents != 0)
-            return;
-        struct signalfd_siginfo wake;
-        while (wakes >= 0 && read(wakes, &wake, sizeof wake) > 0)
-            ;
-        as_restart_serve(p);
-    }
-}
-
 static void freeze(struct as_process *p, const struct as_critical *critical, int socket)
 {
     struct as_birth birth = {0};
@@ -145,7 +115,7 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
     birth.pause_ns = p->base.stop.duration_ns;
     tell(p, &birth, socket);
     if (ok)
-        await_end(p, socket, birth.due_ns);
+        as_restart_serve_until(p, socket, birth.due_ns);
     as_process_resume(&p->base);
     send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
 }
@@ -168,7 +138,7 @@ static void say_late(void *context)
     tell(l->p, &birth, l->socket);
 }
 
-static void snapshot(struct as_process *p, const struct as_critical *critical, int socket)
+static void snapshot(struct as_process *p, const struct as_critical *critical, struct as_reads *reads, int socket)
 {
     struct as_birth birth = {0};
     struct listener listener = {p, socket};
@@ -196,8 +166,8 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
     tell(p, &birth, socket);
-    if (made.pid != 0 && ok)
-        await_end(p, socket, 0);
+    if (made.pid != 0 && ok && as_clone_watch(p, reads, &room, &made, socket))
+        send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
     as_room_close(&room);
     if (made.pid != 0)
         as_clone_reap(p, critical, &made);
@@ -205,10 +175,12 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, i
 
 _Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical *critical, bool clone, int socket)
 {
+    struct as_reads *reads = p->reads;
+    p->reads = &p->own_reads; // ours are not the inspector's
     as_supervisor_stand_apart(p, socket);
     p->escort = AS_ESCORT_UNTRIED;
     if (clone)
-        snapshot(p, critical, socket);
+        snapshot(p, critical, reads, socket);
     else
         freeze(p, critical, socket);
     close(socket);

@@ -34,7 +34,10 @@ void as_process_page_out(struct as_target *t, const struct as_range *ranges, siz
         size_t batch = count - i < BATCH ? count - i : BATCH;
         for (size_t k = 0; k < batch; ++k)
             pages[k] = (struct iovec){(void *)(uintptr_t)ranges[i + k].start, ranges[i + k].end - ranges[i + k].start};
+        if (!as_process_read_begin(p))
+            return;
         ssize_t done = (ssize_t)syscall(PROCESS_MADVISE, fd, pages, batch, ADVICE_PAGEOUT, 0);
+        as_process_read_end(p);
         if (done < 0 && errno != EINVAL && errno != ENOMEM)
             return;
         // It ends at the first range that cannot be moved (a locked one, say): that one is left out.

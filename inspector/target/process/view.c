@@ -50,15 +50,26 @@ static bool view_other_thread(struct as_process *p, struct as_error *err)
     return as_process_gone(p, err);
 }
 
-static bool view_clone(const struct as_process *p, struct as_error *err)
+bool as_process_given_up(struct as_process *p, struct as_error *err)
+{
+    if (!p->reads->over)
+        snprintf(p->clone.note, sizeof p->clone.note,
+                 "the clone of process %d was killed while it was read, as happens when memory is short", p->base.pid);
+    p->base.stop.let_go = p->reads->over ? p->reads->why : p->clone.note;
+    return as_fail(err, AS_NO_MEMORY, "%s", p->base.stop.let_go);
+}
+
+static bool view_clone(struct as_process *p, struct as_error *err)
 {
     struct as_proc_stat stat;
     errno = 0;
+    if (!as_process_read_begin(p))
+        return as_process_given_up(p, err);
     bool known = as_proc_stat(p->view_fd, "stat", &stat);
+    as_process_read_end(p);
     if (!known && as_process_unopened(AS_OK) != AS_OK)
         return as_fail_errno(err, AS_NO_MEMORY, "whether the clone of process %d is there cannot be read", p->base.pid);
-    return (known && !as_proc_is_dead(stat.state)) ||
-           as_fail(err, AS_TARGET_GONE, "the clone of process %d was killed", p->base.pid);
+    return (known && !as_proc_is_dead(stat.state)) || as_process_given_up(p, err);
 }
 
 bool as_process_view(struct as_process *p, struct as_error *err)
@@ -140,13 +151,19 @@ bool as_process_alive(const struct as_process *p)
         return true;
     // Reads nothing (0 bytes) once the memory it was opened on has lost its last user, and touches no page.
     uint64_t entry;
-    return pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;
+    if (!as_process_read_begin(p))
+        return false;
+    bool alive = pread(p->pagemap_fd, &entry, sizeof entry, 0) == sizeof entry;
+    as_process_read_end(p);
+    return alive;
 }
 
 bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
     bool own = as_target_is_self(t);
+    if (p->reads->over)
+        return as_process_given_up(p, err);
     if (!own && p->clone.supervisor != 0) {
         // Before the clock is read: a supervisor ends by itself when it is due, not before.
         bool guarded = as_process_is_guarded(p);
@@ -160,11 +177,7 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
     if (!p->lost && as_process_alive(p))
         return true;
     if (!own && p->clone.pid != 0)
-        return as_fail(
-            err, AS_TARGET_GONE,
-            "the clone of process %d was killed during the look: its memory cgroup, or the machine, is short of "
-            "memory; try again, or use mode freeze, which needs less memory (but can get the process itself killed)",
-            t->pid);
+        return as_process_given_up(p, err);
     return as_process_gone(p, err);
 }
 
