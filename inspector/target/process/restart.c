@@ -213,8 +213,8 @@ bool as_restart_permits_stop(struct as_process *p, struct as_error *err)
 
 void as_restart_guard(struct as_tracee *tracee)
 {
-    tracee->guarded = false;
-    if (tracee->group_stopped || !as_registers_restarts_elsewhere(tracee->tid, &tracee->sleep) ||
+    if (tracee->guarded || tracee->group_stopped || // a stop may be looked at twice
+        !as_registers_restarts_elsewhere(tracee->tid, &tracee->sleep) ||
         (!AS_RESULT_CAN_BE_REPLACED && !is_restarted_elsewhere(&tracee->sleep)) || !is_filtered(tracee->tid))
         return;
     tracee->guarded = true;
@@ -338,6 +338,8 @@ static bool is_settled(const struct as_tracee *tracee)
     snprintf(name, sizeof name, "/proc/%d/stat", tracee->tid);
     if (!as_proc_stat(AT_FDCWD, name, &stat) || as_proc_is_dead(stat.state))
         return true;
+    if (stat.state == 't') // it is to be served
+        return false;
     snprintf(name, sizeof name, "/proc/%d/syscall", tracee->tid);
     snprintf(wanted, sizeof wanted, "%d ", SYS_restart_syscall);
     return (tracee->entered && !tracee->suspended) ||
