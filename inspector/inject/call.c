@@ -6,6 +6,7 @@
 #include "inject/call_arch.h"
 #include "inject/loader_wait.h"
 #include "target/process/machine.h"
+#include "target/process/pending.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,6 +59,18 @@ bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, cons
     return true;
 }
 
+#define STEP_NS UINT64_C(1000000) // between two looks at whether a call takes long
+
+// How a call fares.
+struct progress {
+    uint64_t mask; // what the thread blocks
+    uint64_t deadline_ns;
+    bool told;               // that it takes long
+    bool enters_handler;     // at the next stop it may be at the first instruction of a signal handler
+    struct as_range handler; // the alternate stack of its last signal handler
+    int signal;              // with which it goes on when it has left
+};
+
 enum {
     // The two signals that libc keeps for itself (nptl: SIGCANCEL, which is SIGTIMER as well, and SIGSETXID).
     SIGNAL_CANCEL = 32,
@@ -68,15 +82,11 @@ static bool gone(const struct as_remote *r, struct as_error *err)
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed in the middle of a call", r->tid);
 }
 
-static uint64_t bit(int signal)
+// What is given to the thread during a call: what its own instructions raise. Blocked, it would end the process. (abort() opens
+// the mask for SIGABRT itself.)
+static uint64_t delivered(void)
 {
-    return UINT64_C(1) << (signal - 1);
-}
-
-// What the thread's own instructions may raise: blocked, it would end the process and its handler would be taken away.
-static uint64_t synchronous(void)
-{
-    return bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS) | bit(SIGABRT);
+    return as_faults() | as_signal_bit(SIGABRT) | as_signal_bit(SIGNAL_SETXID);
 }
 
 // What stays blocked during a call, for a thread that blocks `own` itself.
@@ -89,42 +99,88 @@ static uint64_t synchronous(void)
 // sigwait() it has no handler, and would end the process.
 static uint64_t mask_during_call(uint64_t own)
 {
-    return ~(synchronous() | (bit(SIGNAL_SETXID) & ~own));
+    return ~(as_faults() | (as_signal_bit(SIGNAL_SETXID) & ~own));
 }
 
-// Waits for a stop; tells once when it takes long.
-static bool await(const struct as_call *call, uint64_t deadline, bool *told, int *stop)
+// Waits for a stop. When it takes long, that is told once, and the thread is stopped again and again, for a look at where it is.
+static bool await(const struct as_call *call, struct progress *at, int *stop)
 {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    while (!*told) {
-        siginfo_t info = {0};
-        int got = waitid(P_PID, (id_t)call->remote->tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
-        if (got != 0 || info.si_pid != 0)
-            break;
-        if (as_now_ns() > deadline) {
-            *told = true;
-            if (call->late)
+    pid_t tid = call->remote->tid;
+    while (as_remote_await(tid, as_now_ns() + STEP_NS, stop)) {
+        if (*stop != 0)
+            return true;
+        bool yields = call->yield && !at->told && as_loader_wait_is_due(call->yield);
+        bool late = as_now_ns() > at->deadline_ns;
+        if (late) {
+            if (!at->told && call->late)
                 call->late(call->context);
+            at->told = true;
+            at->deadline_ns = as_now_ns() + call->watchdog_ns;
         }
-        if (call->yield && as_loader_wait_is_due(call->yield))
-            ptrace(PTRACE_INTERRUPT, call->remote->tid, 0, 0);
-        sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 1000000});
+        if (yields || late)
+            ptrace(PTRACE_INTERRUPT, tid, 0, 0);
     }
-    return as_remote_await(call->remote->tid, UINT64_MAX, stop);
+    return false;
 }
 
-// Lets the thread run until the function has returned: until it enters the kernel from there.
-static bool run(const struct as_call *call, const struct as_call_setup *launch, uint64_t *result)
+// The alternate stack of a thread that may be at the first instruction of a signal handler, as the frame above the handler has
+// it. Not changed where there is none.
+static void read_handler_stack(pid_t tid, uint64_t sp, struct as_range *out)
+{
+    enum { STACK = 16 }; // stack_t uc_stack, behind uc_flags and uc_link
+    stack_t stack;
+    struct iovec ours = {&stack, sizeof stack};
+    struct iovec theirs = {(void *)(uintptr_t)(sp + AS_HANDLER_CONTEXT + STACK), sizeof stack};
+    if (process_vm_readv(tid, &ours, 1, &theirs, 1, 0) != (ssize_t)sizeof stack || (stack.ss_flags & SS_DISABLE))
+        return;
+    out->start = (uint64_t)(uintptr_t)stack.ss_sp;
+    out->end = out->start + stack.ss_size;
+}
+
+// Has the thread left the call? Then its stack pointer is neither on the call's stack nor on that of a signal handler of its own.
+static bool has_left(const struct as_call *call, struct progress *at)
+{
+    struct as_registers now;
+    if (!as_registers_read(call->remote->tid, &now) || (now.sp > call->stack && now.sp <= call->stack_top))
+        return false;
+    if (at->enters_handler)
+        read_handler_stack(call->remote->tid, now.sp, &at->handler);
+    return now.sp <= at->handler.start || now.sp > at->handler.end;
+}
+
+// The signal with which a thread goes on that was about to receive `signal`. Handlers run on our stack, or on their own, and
+// return to where the function was. With its own number a signal keeps its siginfo, by which libc knows SIGSETXID for its own.
+// A fault that a process has sent has time: given to a thread that blocks it, the kernel queues it as it was.
+static int pass_on(const struct as_call *call, struct progress *at, int signal)
 {
     struct as_remote *r = call->remote;
-    uint64_t deadline = as_now_ns() + call->watchdog_ns;
-    bool told = false;
+    siginfo_t info = {0};
+    if (signal == SIGSTOP) {
+        r->signal = signal; // kept for the end
+        return 0;
+    }
+    ptrace(PTRACE_GETSIGINFO, r->tid, 0, &info);
+    bool sent = (as_faults() & as_signal_bit(signal)) && info.si_code <= 0;
+    if (sent || !(delivered() & as_signal_bit(signal))) {
+        at->mask |= as_signal_bit(signal);
+        ptrace(PTRACE_SETSIGMASK, r->tid, sizeof at->mask, &at->mask);
+        return signal;
+    }
+    // Stopped at the handler's first instruction, it shows on which stack that runs. (libc's own runs on ours.)
+    at->enters_handler = signal != SIGNAL_SETXID;
+    if (at->enters_handler)
+        ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
+    return signal;
+}
+
+// Lets the thread run until the function has returned: until it enters the kernel from there. Or until it is seen to have left.
+static bool run(const struct as_call *call, const struct as_call_setup *launch, struct progress *at, uint64_t *result)
+{
+    struct as_remote *r = call->remote;
     int deliver = 0;
     for (;;) {
         int stop;
-        if (ptrace(PTRACE_SYSCALL, r->tid, 0, (long)deliver) != 0 || !await(call, deadline, &told, &stop))
+        if (ptrace(PTRACE_SYSCALL, r->tid, 0, (long)deliver) != 0 || !await(call, at, &stop))
             return false;
         deliver = 0;
         if (stop == AS_SYSCALL_STOP) {
@@ -136,31 +192,47 @@ static bool run(const struct as_call *call, const struct as_call_setup *launch, 
                 return false;
             if (back)
                 return true;
-            continue;
         }
-        // Handlers run on our stack, and return to where the function was. With its own number a signal keeps its siginfo, by
-        // which libc knows SIGSETXID for its own.
-        if (stop >> 8 == 0 && stop > 0 && stop < 64 && ((synchronous() | bit(SIGNAL_SETXID)) & bit(stop)))
-            deliver = stop;
-        else if (stop >> 8 == 0)
-            r->signal = stop; // SIGSTOP: kept for the end
+        if (has_left(call, at)) {
+            at->signal = stop >> 8 == 0 && stop != AS_SYSCALL_STOP ? stop : 0;
+            return r->left = true;
+        }
+        at->enters_handler = false;
+        if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP)
+            deliver = pass_on(call, at, stop);
     }
 }
 
-// From a stop at a system call to one where the kernel, as the thread goes on, looks at what it was doing again.
-static bool settle(const struct as_call *call)
+// From a stop at a system call to one where the kernel, as the thread goes on, looks at what it was doing again. The thread
+// gets `deliver`, and, where it is at work of its own again, whatever else comes.
+static bool settle(const struct as_call *call, int deliver)
 {
     struct as_remote *r = call->remote;
-    bool told = true;
     int stop;
     ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
     do {
-        if (ptrace(PTRACE_CONT, r->tid, 0, 0) != 0 || !await(call, 0, &told, &stop))
+        if (ptrace(PTRACE_CONT, r->tid, 0, (long)deliver) != 0 || !as_remote_await(r->tid, UINT64_MAX, &stop))
             return false;
-        if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP)
+        deliver = r->left && stop >> 8 == 0 && stop != AS_SYSCALL_STOP ? stop : 0;
+        if (!r->left && stop >> 8 == 0 && stop != AS_SYSCALL_STOP)
             r->signal = stop;
-    } while (stop >> 8 == 0 ? stop == AS_SYSCALL_STOP : stop >> 8 != PTRACE_EVENT_STOP);
+    } while (stop >> 8 == 0 ? stop == AS_SYSCALL_STOP || r->left : stop >> 8 != PTRACE_EVENT_STOP);
     return true;
+}
+
+// A thread that has left the call runs code of the program's, which may have set the mask, as siglongjmp does. If not, it still
+// has the call's. Its registers are its own, and the call's stack stays: what is there leads back to where the call began.
+static bool let_go(const struct as_call *call, const struct progress *at)
+{
+    struct as_remote *r = call->remote;
+    uint64_t closed = at->mask & ~(r->mask | as_signal_bit(SIGKILL) | as_signal_bit(SIGSTOP)); // which nobody blocks
+    uint64_t now;
+    bool ok = ptrace(PTRACE_GETSIGMASK, r->tid, sizeof now, &now) == 0;
+    if (ok && (now & closed) == closed) {
+        now = (now & ~closed) | (r->mask & ~at->mask);
+        ok = ptrace(PTRACE_SETSIGMASK, r->tid, sizeof now, &now) == 0;
+    }
+    return ok && settle(call, at->signal) && ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
 }
 
 // The registers that lead to our stack come last: until then, should we be killed, the thread gets all of this back by itself.
@@ -192,7 +264,7 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
 {
     struct as_remote *r = call->remote;
     struct as_call_setup launch;
-    uint64_t mask = mask_during_call(r->mask);
+    struct progress at = {.mask = mask_during_call(r->mask), .deadline_ns = as_now_ns() + call->watchdog_ns};
     uint64_t every = UINT64_MAX;
     if (!as_call_prepare(&launch, call, err))
         return false;
@@ -203,9 +275,12 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
     // The registers before the mask: from then on the thread gets both back by itself, should we be killed.
     bool ok = ptrace(PTRACE_SETOPTIONS, r->tid, 0, options & ~AS_SUSPEND_SECCOMP) == 0 &&
               as_launch_set(&launch, r, function, arguments) &&
-              ptrace(PTRACE_SETSIGMASK, r->tid, sizeof mask, &mask) == 0 && run(call, &launch, result);
+              ptrace(PTRACE_SETSIGMASK, r->tid, sizeof at.mask, &at.mask) == 0 && run(call, &launch, &at, result);
+    if (ok && r->left)
+        return let_go(call, &at) ? as_fail(err, AS_DENIED, "thread %d has left the call by itself", r->tid)
+                                 : gone(r, err);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
     ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) == 0 &&
-         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call) && put_back(call, &launch, err);
+         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call, 0) && put_back(call, &launch, err);
     return ok || gone(r, err);
 }

@@ -12,7 +12,7 @@ struct as_call {
     const struct as_process *process;
     const struct as_way_back *way;
     struct as_remote *remote;    // the thread, taken hold of (as_remote_begin)
-    uint64_t stack_top;          // of memory in the target that serves as the call's stack; aligned to 16
+    uint64_t stack, stack_top;   // memory in the target that serves as the call's stack; the end aligned to 16
     uint64_t errno_at;           // address of the thread's errno; 0: not known
     int32_t errno_value;         // that it finds there again if we are killed meanwhile
     uint64_t watchdog_ns;        // after so long...

@@ -5,6 +5,13 @@
 
 #include "inject/call.h"
 
+// Where the ucontext is, from the stack pointer of a signal handler's first instruction on.
+#if defined(__x86_64__)
+enum { AS_HANDLER_CONTEXT = 8 }; // behind the restorer's address
+#elif defined(__aarch64__)
+enum { AS_HANDLER_CONTEXT = 128 }; // behind the siginfo
+#endif
+
 struct as_call_setup {
     uint64_t begin;            // the stack pointer with which the function begins
     uint64_t stop, stop_stack; // program counter and stack pointer at the system call that it returns to

@@ -7,6 +7,7 @@
 #include "inject/call.h"
 #include "inject/loader_wait.h"
 #include "target/process/one_thread.h"
+#include "target/process/pending.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -197,6 +198,7 @@ static struct as_call call_of(struct injector *c)
         .process = c->p,
         .way = &c->payload->plan->way,
         .remote = &c->remote,
+        .stack = c->stack,
         .stack_top = c->stack + STACK_BYTES,
         .errno_at = c->errno_at,
         .errno_value = c->errno_value,
@@ -207,6 +209,22 @@ static struct as_call call_of(struct injector *c)
     };
 }
 
+// A thread that has left a call is not to be put back: it is at other work by now.
+static bool has_left(struct injector *c, struct as_error *err)
+{
+    struct as_process *p = c->p;
+    char why[128] = "";
+    p->tracees.items[p->tracees.count - 1].registers.known = false;
+    bool busy = as_plan_loader_is_busy(c->payload->plan, &p->base, why, sizeof why);
+    return as_fail(
+        err, AS_DENIED,
+        "process %d: thread %d has left %s by itself, as a signal handler does that ends with siglongjmp. It "
+        "goes on with the program's work and its own signal mask; nothing that was loaded is used, and %d KiB "
+        "of stack and a memfd stay in the process. %s%s",
+        p->base.pid, c->remote.tid, c->doing, STACK_BYTES / 1024,
+        busy ? "A later dlopen of the program may wait for ever: " : "The loader's lock is free", why);
+}
+
 static bool invoke(struct injector *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
                    uint64_t *result, struct as_error *err)
 {
@@ -214,7 +232,7 @@ static bool invoke(struct injector *c, const char *doing, uint64_t function, uin
     const uint64_t arguments[3] = {first, second};
     call.yield = function == c->payload->plan->dlopen ? &c->yield : NULL;
     c->doing = doing;
-    return as_call(&call, function, arguments, result, err);
+    return as_call(&call, function, arguments, result, err) || (c->remote.left && has_left(c, err));
 }
 
 // A system call in the target; false with `err` also when that fails.
@@ -410,7 +428,7 @@ static bool take_hold(struct injector *c, struct as_error *err)
 {
     struct as_process *p = c->p;
     uint64_t began = as_now_ns();
-    for (int asked = 0; asked < CANDIDATES && find_thread(c, began, err); ++asked) {
+    for (int asked = 0; asked < CANDIDATES && find_thread(c, began, err);) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
         uint64_t instruction = as_remote_instruction(p, c->payload->plan->system.items, c->payload->plan->system.count);
         if (instruction == 0)
@@ -422,6 +440,9 @@ static bool take_hold(struct injector *c, struct as_error *err)
             return true;
         }
         as_process_resume(&p->base);
+        // A thread that has a fault pending may serve when its handler has run.
+        asked += err->code != AS_DENIED;
+        nap(FIRST_NAP_US);
     }
     return false;
 }
@@ -439,10 +460,8 @@ static bool inject_once(struct injector *c, struct as_error *err)
         struct as_error late;
         ok = as_remote_end(&c->remote, ok ? err : &late) && ok;
     }
+    as_give_back_stop(p, c->remote.tid, c->remote.signal);
     as_process_resume(&p->base);
-    // It has been taken from the thread, and comes again.
-    if (c->remote.signal != 0)
-        syscall(SYS_tgkill, p->base.pid, c->remote.tid, c->remote.signal);
     c->told.result.away_ns = as_now_ns() - began;
     return ok;
 }

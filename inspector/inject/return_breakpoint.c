@@ -7,6 +7,7 @@
 // breakpoint that is a perf event goes with the last who has it open, as we do when we are killed.
 #define _GNU_SOURCE
 #include "inject/plan.h"
+#include "target/process/pending.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
@@ -90,6 +91,15 @@ static bool take_trap(struct as_tracee *tracee)
     return true;
 }
 
+// Our interrupt can come before a trap that the breakpoint has raised already. The thread must not be let go with it.
+static void take_queued_trap(const struct as_process *p, struct as_tracee *tracee)
+{
+    if (tracee->signal != 0 || tracee->group_stopped || !as_has_fault_pending(p, tracee->tid))
+        return;
+    as_process_let_run(tracee); // to where the signal is about to be delivered
+    await_stop(tracee, as_now_ns() + STOP_NS);
+}
+
 bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee)
 {
     uint64_t address = find_return(&p->base, plan, &tracee->registers);
@@ -104,6 +114,8 @@ bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, stru
     }
     // A trap has come, or is to be looked for no more: nothing may be left that could raise another.
     as_close_fd(&fd);
+    if (met)
+        take_queued_trap(p, tracee);
     return met && (take_trap(tracee) || tracee->signal == 0) && !tracee->group_stopped &&
            as_registers_read(tracee->tid, &tracee->registers);
 }

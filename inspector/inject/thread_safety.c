@@ -9,6 +9,7 @@
 //   - Or it runs code that is neither libc's nor the loader's. (Where malloc itself may have called that, with an arena locked,
 //     which old versions could be made to do: none of the nearest words of its stack is a return address into malloc.)
 //   - And it is not in a function that fork or exit has called: the nearest words again.
+//   - And no fault of its own waits to be delivered: as_remote_begin sees to that.
 //   - Where it is in a signal handler, all this holds for the place that the signal interrupted as well.
 //
 // Little is asked of the stack, for stacks are full of old words: who waits in its first call of read has the loader's

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "target/process/clone.h"
 #include "target/process/one_thread.h"
+#include "target/process/pending.h"
 #include "target/process/remote.h"
 #include "target/process/restart.h"
 
@@ -58,6 +59,15 @@ static int suits(const struct as_tracee *tracee)
     return r->result == -EINTR && !r->endless ? 2 : 3;
 }
 
+static bool is_any_signalled(const struct as_process *p)
+{
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        if (p->tracees.items[i].stopped && p->tracees.items[i].signal != 0)
+            return true;
+    }
+    return false;
+}
+
 static struct as_error refuse(const struct as_process *p)
 {
     struct as_error err = {0};
@@ -71,7 +81,7 @@ static struct as_error refuse(const struct as_process *p)
     return err;
 }
 
-// Has one of the stopped threads make a call.
+// Has one of the stopped threads make a call. *signalled: none would do, and some only because a signal was on its way into them.
 static bool call_in_target(struct as_process *p, const struct as_critical *critical, long number,
                            const uint64_t arguments[6], int64_t *result, struct as_made *made, struct as_error *err)
 {
@@ -80,23 +90,25 @@ static bool call_in_target(struct as_process *p, const struct as_critical *criti
         return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
     int asked = 0;
     *err = refuse(p);
+    made->signalled = is_any_signalled(p);
     for (int wanted = 3; wanted > 0; --wanted) {
         for (size_t i = 0; i < p->tracees.count && asked < CANDIDATES; ++i) {
             struct as_tracee *tracee = &p->tracees.items[i];
             struct as_remote r;
             if (suits(tracee) != wanted)
                 continue;
-            ++asked;
-            if (!as_remote_begin(&r, p, tracee, instruction, err))
+            if (!as_remote_begin(&r, p, tracee, instruction, err)) {
+                made->signalled |= err->code == AS_DENIED;
+                asked += err->code != AS_DENIED;
                 continue;
+            }
             r.late = made->late;
             r.context = made->context;
             bool ok = as_remote_call(&r, number, arguments, result, err);
             ok = as_remote_end(&r, err) && ok;
-            // It has been taken from the thread, and comes again.
-            if (r.signal != 0)
-                syscall(SYS_tgkill, p->base.pid, tracee->tid, r.signal);
+            as_give_back_stop(p, r.tid, r.signal);
             made->pid = r.born;
+            made->signalled = false;
             return ok;
         }
     }
@@ -109,7 +121,11 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
     const uint64_t arguments[6] = {0, NO_STACK};
     int64_t result = 0;
     if (!call_in_target(p, critical, SYS_clone, arguments, &result, made, err))
-        return false;
+        return made->signalled ? as_fail(err, AS_UNSUPPORTED,
+                                         "no thread of process %d could be used: each time that it stood still, a "
+                                         "signal was on its way into it (a fault of its own, such as SIGSEGV)",
+                                         p->base.pid)
+                               : false;
     if (result < 0 || made->pid == 0) {
         const char *hint = result == -EAGAIN ? " (a limit on processes: ulimit -u, or the cgroup's pids.max)"
                            : result == -ENOMEM

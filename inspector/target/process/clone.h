@@ -8,12 +8,13 @@
 struct as_made {
     pid_t pid;                   // the clone's, in our PID namespace; 0: there is none
     pid_t inner_pid;             // in the target's; 0: not known, or it is gone
+    bool signalled;              // none was made, as a signal was on its way into the threads that could make it
     void (*late)(void *context); // to be called when the clone is not made for long, and cannot be given up
     void *context;
 };
 
 // Has one of the stopped threads make the clone, which is our tracee and stands still. False (AS_UNSUPPORTED: no thread could
-// be used, or the kernel refused; AS_TARGET_GONE): as_clone_find, once the target runs again, says whether there is one
+// be used, or the kernel refused, or made->signalled; AS_TARGET_GONE): as_clone_find, once the target runs again, says whether there is one
 // nevertheless.
 bool as_clone_make(struct as_process *p, const struct as_critical *critical, struct as_made *made,
                    struct as_error *err);

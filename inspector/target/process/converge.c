@@ -178,10 +178,16 @@ static bool is_held_by_another(const struct as_process *p)
 
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err)
 {
+    p->base.stop.duration_ns = 0;
+    return as_process_catch_again(p, critical, err);
+}
+
+bool as_process_catch_again(struct as_process *p, const struct as_critical *critical, struct as_error *err)
+{
     struct as_target *t = &p->base;
     t->stop.outcome = AS_STOP_CLEAN;
     t->stop.deadline_exceeded = t->stop.unrestartable = false;
-    t->stop.duration_ns = p->stood_ns = 0;
+    p->stood_ns = t->stop.duration_ns;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {
         p->was_held = false;

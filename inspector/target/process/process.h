@@ -262,6 +262,8 @@ void as_process_resume(struct as_target *t);
 // Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->stop.outcome says
 // whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
+// As as_process_catch, after a moment that did not serve: how long the target stood still counts together.
+bool as_process_catch_again(struct as_process *p, const struct as_critical *critical, struct as_error *err);
 
 // Does a call instruction end at `address`, so that it may be a return address? Stacks hold old words, too, and data.
 bool as_follows_call(struct as_target *t, uint64_t address);

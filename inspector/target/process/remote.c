@@ -2,6 +2,7 @@
 // What is the same on every architecture; machine.h is what is not.
 #define _GNU_SOURCE
 #include "target/process/machine.h"
+#include "target/process/pending.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -153,6 +154,11 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     struct user_dispatch dispatch = {0};
     if (ptrace(GET_SYSCALL_USER_DISPATCH, r->tid, sizeof dispatch, &dispatch) == 0 && dispatch.mode != 0)
         return as_fail(err, AS_UNSUPPORTED, "process %d catches its own system calls (user dispatch)", p->base.pid);
+    if (as_has_fault_pending(p, r->tid))
+        return as_fail(err, AS_DENIED,
+                       "thread %d of process %d has a fault pending (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP or "
+                       "SIGSYS), whose handler is to find the registers as they are: try again",
+                       r->tid, p->base.pid);
     if (as_remote_in_sequence(tracee))
         return as_fail(err, AS_UNSUPPORTED, "thread %d of process %d is in a restartable sequence", r->tid,
                        p->base.pid);
@@ -215,6 +221,8 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
 {
     bool as_told = true;
     r->born = 0;
+    if (r->left)
+        return as_fail(err, AS_DENIED, "thread %d is at work of its own again", r->tid);
     r->interrupted = false;
     r->deadline_ns = as_now_ns() + r->limit_ns;
     bool ok = make_call(r, number, arguments, result, &as_told) && as_remote_put_back(r);
@@ -236,6 +244,8 @@ bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6
 
 bool as_remote_end(struct as_remote *r, struct as_error *err)
 {
+    if (r->left)
+        return true;
     bool ok = as_remote_put_back(r);
     ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
     return ok || gone(r->tid, err);

@@ -34,6 +34,7 @@ struct as_remote {
     uint64_t mask;        // its blocked signals
     long options;         // that its tracing is done with (PTRACE_O_*)
     int signal;           // that arrived meanwhile although all are blocked: SIGSTOP
+    bool left;            // it has left a function that it called for us (as_call): it is not ours to put back any more
     pid_t born;           // the process that the last call made, in our PID namespace; 0: none
     uint8_t saved[512];   // its registers (NT_PRSTATUS)
     size_t saved_size;
@@ -55,6 +56,8 @@ bool as_remote_in_sequence(const struct as_tracee *tracee);
 
 // Takes hold of a tracee that has stopped by our interrupt (not by a signal, not by a group stop). AS_UNSUPPORTED when
 // it should not be touched: seccomp that cannot be suspended, a restartable sequence, user dispatch of system calls.
+// AS_DENIED: a fault of its own waits to be delivered (as_has_fault_pending); it can be used later. All code that is run in a
+// thread of the target begins here.
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err);
 // Performs a call, and puts everything back: if we are killed between two calls, the thread goes on as if there had been none. *result

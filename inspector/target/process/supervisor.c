@@ -26,6 +26,11 @@
 #define SYS_close_range 436
 #endif
 
+enum {
+    MOST_MOMENTS = 100, // at which a clone is tried to be made
+    BETWEEN_NS = 1000000,
+};
+
 static bool send_all(int socket, const void *data, size_t length)
 {
     for (size_t done = 0; done < length;) {
@@ -138,6 +143,26 @@ static void say_late(void *context)
     tell(l->p, &birth, l->socket);
 }
 
+// Catches the target, and has it make the clone. A thread with a signal on its way goes on first, and another moment is looked
+// for: each time the target stands still for a millisecond or less.
+static bool catch_and_clone(struct as_process *p, const struct as_critical *critical, struct as_room *room,
+                            struct as_made *made, struct as_error *err)
+{
+    bool ok = as_process_catch(p, critical, err);
+    for (int moments = 1; ok; moments++) {
+        made->signalled = false;
+        // Room once more, as to catch it may have taken long. The clone's page tables alone may meet a limit.
+        ok = as_process_has_room(p, room, err) && list_threads(p, err) && as_clone_make(p, critical, made, err);
+        as_process_resume(&p->base);
+        if (ok || !made->signalled || moments == MOST_MOMENTS)
+            return ok;
+        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
+        as_restart_serve(p);
+        ok = as_process_catch_again(p, critical, err);
+    }
+    return ok;
+}
+
 static void snapshot(struct as_process *p, const struct as_critical *critical, struct as_reads *reads, int socket)
 {
     struct as_birth birth = {0};
@@ -145,15 +170,9 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, s
     struct as_made made = {.late = say_late, .context = &listener};
     struct as_room room;
     as_room_open(&room, p->view_fd, "");
-    bool ok = as_process_catch(p, critical, &birth.err);
-    if (ok) {
-        // Once more, as to catch it may have taken long. The clone's page tables alone may meet a limit.
-        ok = as_process_has_room(p, &room, &birth.err) && list_threads(p, &birth.err) &&
-             as_clone_make(p, critical, &made, &birth.err);
-        as_process_resume(&p->base);
-        birth.outcome = p->base.stop.outcome;
-        as_clone_find(p, &made);
-    }
+    bool ok = catch_and_clone(p, critical, &room, &made, &birth.err);
+    birth.outcome = p->base.stop.outcome;
+    as_clone_find(p, &made);
     birth.pause_ns = p->base.stop.duration_ns;
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
     birth.unrestartable = p->base.stop.unrestartable;
