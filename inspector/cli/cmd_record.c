@@ -7,6 +7,7 @@
 #include "cli/text.h"
 #include "inject/carry.h"
 #include "inject/entry_guard.h"
+#include "inject/mappings.h"
 #include "profile/head.h"
 #include "target/process/process.h"
 #include "target/process/procfs.h"
@@ -113,6 +114,13 @@ static bool is_readable(const struct as_client *agent, struct as_target *t, stru
                          agent->pid);
 }
 
+// An agent that is there already has not counted them.
+static bool has_mappings(const struct as_options *o, struct as_target *t, struct as_error *err)
+{
+    struct as_process *p = as_process_of(t);
+    return o->force || (as_process_refresh_maps(p, false, err) && as_inject_has_mappings(p, AS_RECORDER_MAPPINGS, err));
+}
+
 // Begins the recording. Hooks at entries that somebody left who was killed are taken out.
 static bool begin(const struct as_options *o, const struct as_client *agent, struct as_target *t,
                   struct as_entry_guard *guard, uint64_t *page, struct as_error *err)
@@ -122,7 +130,7 @@ static bool begin(const struct as_options *o, const struct as_client *agent, str
              o->exact    ? "exact"
              : !o->rates ? "1"
                          : "");
-    if (!as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
+    if (!has_mappings(o, t, err) || !as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
         return false;
     bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
               : *page != 0 ? as_entries_mend(t, *page, err)
@@ -137,7 +145,7 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
 {
     struct listening l;
     struct as_entry_guard guard = {.socket = -1};
-    uint64_t page;
+    uint64_t page = 0;
     bool abandoned = false;
     listen_for_signals(&l);
     bool ok = begin(o, agent, t, &guard, &page, err);
@@ -183,6 +191,7 @@ bool as_cmd_record(const struct as_options *o, struct as_error *err)
     struct as_inject_result result;
     struct as_inject_options how = as_options_injection(o);
     how.present_only = o->stop;
+    how.mappings = o->stop ? 0 : AS_RECORDER_MAPPINGS;
     if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
         return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
     bool ok = is_possible(o, err) && as_look_open_process(&look, "record", o->target, err);

@@ -73,7 +73,8 @@ static const struct command commands[] = {
      "                 [--timeout TIME] [--entry]\n"
      "arenadump record PID --stop\n"
      "  Has a running process record who allocates, through the agent, which is injected\n"
-     "  first if necessary. The recording ends when Ctrl-C is pressed; --for 60s: after\n"
+     "  first if necessary (the process keeps a thread: inject --help). The recording ends when Ctrl-C is pressed; "
+     "--for 60s: after\n"
      "  that time at the latest. Then the command writes a dump to FILE, from which the\n"
      "  command profile prints the call stacks, and takes the recorder out again.\n"
      "  --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see docs/profile.md.\n"
@@ -92,7 +93,8 @@ static const struct command commands[] = {
      "arenadump trim PID [--forecast] [--deep] [--max-hold TIME] [--arena ADDRESS]\n"
      "               [--watch TIME] [--force] [--timeout TIME] [--json]\n"
      "  Returns what malloc_trim(0) would return, through the agent, which is injected\n"
-     "  first if necessary. --deep: also the tops of thread arenas, which malloc_trim\n"
+     "  first if necessary (the process keeps a thread: inject --help). --deep: also the tops of thread arenas, which "
+     "malloc_trim\n"
      "  never returns. --max-hold 5ms: limit for how long an arena is locked at a time.\n"
      "  --forecast: only print what would come back; nothing is loaded, nothing changes.\n"
      "  --watch 60s: wait, and print how much is resident again. --force, --timeout: as\n"
@@ -106,9 +108,12 @@ static const struct command commands[] = {
      "arenadump inject PID [--force] [--timeout TIME] [--json]\n"
      "  Loads the agent (libarenascope.so) into a running process, unless it is there,\n"
      "  and waits for its answer. Refuses, with the reason, if the process might be\n"
-     "  harmed (exit code 4 or 5). --force: inject even under a seccomp filter, which\n"
-     "  may kill the process. --timeout: how long to search for a thread that can load\n"
-     "  the agent safely, and to wait for dlopen (the default: 10s).\n"},
+     "  harmed (exit code 4 or 5). The process keeps a thread of the agent: the kernel\n"
+     "  refuses it what only a process with one thread may do, unshare(CLONE_NEWUSER)\n"
+     "  and setns (EINVAL), and malloc takes its locks. --force: inject even under a\n"
+     "  seccomp filter, which may kill the process, or with few mappings left.\n"
+     "  --timeout: how long to search for a thread that can load the agent safely, and\n"
+     "  to wait for dlopen (the default: 10s).\n"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

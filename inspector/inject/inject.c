@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "inject/inject.h"
 #include "inject/injector.h"
+#include "inject/mappings.h"
 #include "libc/elf.h"
 
 #include <errno.h>
@@ -188,6 +189,8 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
         !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
         return false;
     bool ok = as_inject_refused(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err);
+    unsigned mappings = (plan.wake == 0 ? AS_AGENT_MAPPINGS : AS_WAKE_MAPPINGS) + options->mappings;
+    ok = ok && (options->force || options->present_only || as_inject_has_mappings(p, mappings, err));
     if (ok && options->present_only && plan.wake == 0)
         ok = as_fail(err, AS_NO_TARGET, "process %d has no agent in it", t->pid);
     ok = ok && (plan.wake != 0 || read_library(&payload, options->library, err)) && run_injector(p, &payload, out, err);

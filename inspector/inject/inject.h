@@ -2,6 +2,7 @@
 // Carrying the agent into a process that runs: from outside, with no debugger, without stopping more of it than one thread.
 //
 //   refusals.c  which processes are left alone, and why
+//   mappings.c  ... and where it may not have many more mappings
 //   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
 //   thread_safety.c   may this thread, here and now, call dlopen?
 //   return_breakpoint.c  meeting a thread in its own code that is inside libc nearly always

@@ -7,11 +7,21 @@
 #include <sys/types.h>
 
 struct as_inject_options {
-    const char *library;  // path of libarenascope.so
-    bool force;           // also where a seccomp filter may kill the target for what the agent does
+    const char *library; // path of libarenascope.so
+    bool force;          // also where a seccomp filter may kill the target for what the agent does
+    unsigned
+        mappings; // that will be added besides the agent's own (AS_RECORDER_MAPPINGS), counted before anything is loaded
     bool present_only;    // an agent that is there already is woken; none is loaded
     uint64_t patience_ns; // for which a safe thread is looked for; 0: AS_INJECT_PATIENCE_NS
     uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
+};
+// Mappings, which vm.max_map_count limits. Measured are at most 12 while the library is loaded, and 28 with a recording of a process
+// with twenty threads; the rest is for libc versions and programs that need more.
+enum {
+    AS_AGENT_MAPPINGS = 32,
+    AS_WAKE_MAPPINGS = 8, // of a library that is there, for its thread and the injector's stack
+    AS_RECORDER_MAPPINGS = 64,
+    AS_SPARE_MAPPINGS = 64, // that the process's own mmap, malloc and threads find free all the while
 };
 #define AS_INJECT_PATIENCE_NS UINT64_C(10000000000)
 #define AS_INJECT_WATCHDOG_NS UINT64_C(10000000000)

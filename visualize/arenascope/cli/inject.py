@@ -12,7 +12,11 @@ from arenascope.cli.progress import waiting
 
 @click.command()
 @click.argument("pid")
-@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Inject even under a seccomp filter, which may kill the process, or with few mappings left.",
+)
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -23,7 +27,8 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
     """Load the agent into the running process PID.
 
     One thread of the process is stopped for some milliseconds. If the injection might do harm, it is refused, with the
-    reason.
+    reason. The process keeps a thread of the agent: from then on the kernel refuses what only a process with one thread
+    may do (unshare(CLONE_NEWUSER) and setns fail with EINVAL), and malloc takes its locks.
     """
     options = [f"--{name}" for name, chosen in (("force", force), ("json", as_json)) if chosen]
     if timeout is not None:

@@ -109,9 +109,9 @@ class _RecordsUnlessTold(click.Group):
 def profile() -> None:
     """Record who allocates, and show who allocated what is in use.
 
-    `arenascope profile PID -o FILE` has a running process record for a while (see `arenascope profile record --help`).
-    A TARGET is such a FILE, a process that was started by `arenascope run --profile`, or a core or dump of one. Names
-    of functions come from files of this machine.
+    `arenascope profile PID -o FILE` has a running process record for a while (see `arenascope profile record --help`);
+    the process keeps a thread of the agent. A TARGET is such a FILE, a process that was started by
+    `arenascope run --profile`, or a core or dump of one. Names of functions come from files of this machine.
     """
 
 
@@ -133,7 +133,11 @@ def profile() -> None:
     "are seen, too.",
 )
 @click.option("--stop", is_flag=True, help="End any recording in the process, and take the recorder out.")
-@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Inject even under a seccomp filter, which may kill the process, or with few mappings left.",
+)
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -153,7 +157,8 @@ def record(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Have the running process PID record who allocates, and write a dump with the profile.
 
-    The agent in the process does this. It is injected first if necessary. Afterwards the process runs as before.
+    The agent in the process does this. It is injected first if necessary, and the process keeps a thread of it
+    (`arenascope inject --help`). Otherwise the process runs as before afterwards.
     """
     if output is None and not stop:
         raise click.UsageError("give -o FILE, for the dump that has the profile")

@@ -97,7 +97,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     The agent writes a dump whenever the signal arrives, and trims when the policy says so. COMMAND replaces this
     process; with --leaks it is a child, whose exit code is passed on. Programs that it starts also get an agent,
-    unless they get another environment.
+    unless they get another environment. A process that gets the signal, or has a policy, keeps a thread of the agent
+    from then on (`arenascope inject --help`).
     """
     _refuse_empty(click.get_current_context().params)
     if limit.most is not None and not leaks:

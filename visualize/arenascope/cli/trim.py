@@ -26,7 +26,11 @@ from arenascope.trim import parse
     metavar="TIME",
     help="After the trim, wait, and print how much is resident again: 500ms, 60s, at most 3600s.",
 )
-@click.option("--force", is_flag=True, help="Inject even under a seccomp filter, which may kill the process.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Inject even under a seccomp filter, which may kill the process, or with few mappings left.",
+)
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -48,7 +52,8 @@ def trim(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Return the free memory of process PID to the kernel.
 
-    The agent in the process does this. It is injected first if necessary.
+    The agent in the process does this. It is injected first if necessary, and the process keeps a thread of it
+    (`arenascope inject --help`).
     """
     given = {"max-hold": max_hold, "max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
     flags = {"forecast": forecast, "deep": deep, "force": force}
