@@ -4,6 +4,7 @@
 //   refusals.c  which processes are left alone, and why
 //   mappings.c  ... and where it may not have many more mappings
 //   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
+//   find_thread.c  which thread does it
 //   thread_safety.c   may this thread, here and now, call dlopen?
 //   return_breakpoint.c  meeting a thread in its own code that is inside libc nearly always
 //   call.c    a stopped thread calls a function, and is put back exactly as it was

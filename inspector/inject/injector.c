@@ -5,8 +5,8 @@
 #include "inject/injector.h"
 #include "control/protocol.h"
 #include "inject/call.h"
+#include "inject/find_thread.h"
 #include "inject/loader_wait.h"
-#include "target/process/one_thread.h"
 #include "target/process/pending.h"
 
 #include <errno.h>
@@ -24,10 +24,9 @@
 enum {
     STACK_BYTES = 256 * 1024, // for the loader, and for our constructor and its call of pthread_create
     TEXT_BYTES = 4096,        // at its lower end, for the strings that we pass
-    FIRST_NAP_US = 200,       // between two rounds through the threads
-    LONGEST_NAP_US = 10000,
-    PATIENT = 16,   // part of the time after which looking alone is seen not to do
-    CANDIDATES = 8, // threads that look safe, but cannot be taken hold of, before we give up
+    RETRY_NS = 200000,        // between two threads that look safe
+    YIELD_NS = 10000000,      // before another try where another thread has the loader's lock
+    CANDIDATES = 8,           // threads that look safe, but cannot be taken hold of, before we give up
 };
 
 struct injector {
@@ -44,120 +43,15 @@ struct injector {
     bool yielded; // another thread had the loader's lock: to be tried again
 };
 
-static void nap(uint64_t us)
+static void nap(long ns)
 {
-    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
 static void tell(const struct injector *c)
 {
     while (send(c->socket, &c->told, sizeof c->told, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
-}
-
-// --- A thread that may do it ---
-
-// What stands in the way of every thread: said when none was found.
-struct obstacles {
-    char loader[128];
-    char thread[192];
-    pid_t tid;
-};
-
-// Is the tracee where it may do it? If not, and if it has been in libc for long, it is waited for outside.
-static bool is_ready(struct injector *c, struct as_tracee *tracee, bool patient, struct obstacles *o)
-{
-    struct as_target *t = &c->p->base;
-    const struct as_plan *plan = c->payload->plan;
-    if (as_thread_is_safe(t, plan, tracee, patient, o->thread, sizeof o->thread))
-        return true;
-    return patient && tracee->registers.known && !as_registers_waiting(&tracee->registers) &&
-           as_in_ranges(plan->system.items, plan->system.count, tracee->registers.pc) &&
-           as_return_breakpoint(c->p, plan, tracee) &&
-           as_thread_is_safe(t, plan, tracee, patient, o->thread, sizeof o->thread);
-}
-
-static bool try_thread(struct injector *c, pid_t tid, bool patient, struct obstacles *o)
-{
-    struct as_process *p = c->p;
-    if (!as_process_stop_one(p, tid))
-        return false;
-    struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
-    struct as_inject_result *result = &c->told.result;
-    result->looks++;
-    o->tid = tid;
-    if (tracee->group_stopped || tracee->signal != 0) {
-        snprintf(o->thread, sizeof o->thread,
-                 tracee->group_stopped ? "it is stopped (SIGSTOP or the like)" : "a signal was about to be delivered");
-        return false;
-    }
-    // The loader's lock once more: now this thread cannot take it any more.
-    if (!is_ready(c, tracee, patient, o) ||
-        as_plan_loader_is_busy(c->payload->plan, &p->base, o->loader, sizeof o->loader))
-        return false;
-    result->tid = tid;
-    snprintf(result->where, sizeof result->where, "%s", o->thread);
-    return true;
-}
-
-// Goes through the threads, in several rounds: at first only those that would not notice. False: none would do. True: the
-// last tracee is the one, stopped.
-static bool try_all_threads(struct injector *c, bool touchy_too, bool patient, uint64_t deadline, struct obstacles *o,
-                            struct as_error *err)
-{
-    struct as_process *p = c->p;
-    if (!as_process_list_threads(p, err))
-        return false;
-    for (size_t i = 0; i < p->tids.count && as_now_ns() < deadline; ++i) {
-        pid_t tid = p->tids.items[i];
-        if (as_process_is_touchy(p, tid) && !touchy_too)
-            continue;
-        if (try_thread(c, tid, patient, o))
-            return true;
-        as_process_resume(&p->base);
-    }
-    return false;
-}
-
-static bool find_thread(struct injector *c, uint64_t began, struct as_error *err)
-{
-    struct as_process *p = c->p;
-    struct obstacles o = {0};
-    uint64_t deadline = began + c->payload->patience_ns;
-    uint64_t wait = FIRST_NAP_US;
-    if (err->code != AS_OK && as_now_ns() >= deadline)
-        return false; // it says why the last candidate would not do
-    *err = (struct as_error){0};
-    for (unsigned round = 0; as_now_ns() < deadline; ++round) {
-        if (!as_process_alive(p))
-            return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program", p->base.pid);
-        // What is not mapped as far as we know is not read: stacks and code may be new since.
-        if (round > 0 && !as_process_refresh_maps(p, false, err))
-            return false;
-        bool busy = as_plan_loader_is_busy(c->payload->plan, &p->base, o.loader, sizeof o.loader);
-        if (!busy &&
-            try_all_threads(c, round > 0, as_now_ns() - began > c->payload->patience_ns / PATIENT, deadline, &o, err)) {
-            c->told.result.search_ns = as_now_ns() - began;
-            return true;
-        }
-        if (err->code != AS_OK)
-            return false;
-        nap(wait);
-        wait = wait * 2 < LONGEST_NAP_US ? wait * 2 : LONGEST_NAP_US;
-    }
-    uint64_t looks = c->told.result.looks;
-    uint64_t tracer = looks == 0 ? as_proc_status(p->view_fd, "status", "TracerPid:") : 0;
-    if (tracer != 0 && tracer != AS_PROC_NONE) // by one that goes by our name, or it would have been refused before
-        return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that tracer first",
-                       p->base.pid, (int)tracer);
-    if (looks == 0)
-        return as_fail(err, AS_DENIED, "process %d: no thread could be examined: %s", p->base.pid,
-                       o.loader[0] ? o.loader : "no thread stopped");
-    return as_fail(
-        err, AS_DENIED,
-        "process %d: no thread was ever at a place where a library can be loaded without the risk of a deadlock; in "
-        "the last of %llu attempts thread %d could not be used: %s. Try again when the process is less busy",
-        p->base.pid, (unsigned long long)looks, o.tid, o.thread[0] ? o.thread : o.loader);
 }
 
 // --- What it does for us ---
@@ -428,7 +322,8 @@ static bool take_hold(struct injector *c, struct as_error *err)
 {
     struct as_process *p = c->p;
     uint64_t began = as_now_ns();
-    for (int asked = 0; asked < CANDIDATES && find_thread(c, began, err);) {
+    const struct as_thread_search search = {p, c->payload->plan, c->payload->patience_ns, &c->told.result};
+    for (int asked = 0; asked < CANDIDATES && as_find_thread(&search, began, err);) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
         uint64_t instruction = as_remote_instruction(p, c->payload->plan->system.items, c->payload->plan->system.count);
         if (instruction == 0)
@@ -442,7 +337,7 @@ static bool take_hold(struct injector *c, struct as_error *err)
         as_process_resume(&p->base);
         // A thread that has a fault pending may serve when its handler has run.
         asked += err->code != AS_DENIED;
-        nap(FIRST_NAP_US);
+        nap(RETRY_NS);
     }
     return false;
 }
@@ -472,7 +367,7 @@ static bool inject_patiently(struct injector *c, struct as_error *err)
     while (!inject_once(c, err)) {
         if (!c->yielded || c->told.late || as_now_ns() > deadline)
             return false;
-        nap(LONGEST_NAP_US);
+        nap(YIELD_NS);
     }
     return true;
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Looking for a thread that may call dlopen. Internal to inject/.
+#pragma once
+
+#include "inject/options.h"
+#include "inject/plan.h"
+
+struct as_thread_search {
+    struct as_process *p;
+    const struct as_plan *plan;
+    uint64_t patience_ns;
+    struct as_inject_result *result; // which thread it is, what it was doing, how many looks and how long it took
+};
+
+// Stops threads, one at a time, until one is where it may do it: it is the last of the tracees. To be called again, with the same
+// `began` (as_now_ns) and `err`, if that thread will not do after all. False: AS_TARGET_GONE; AS_DENIED, and why the last one would not do.
+bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_error *err);
