@@ -41,6 +41,7 @@ DYNAMIC_SINCE = 14  # the first gdb that asks the processor how many there are
 INTERNAL_DLOPEN = 0x80000000  # what __libc_dlopen_mode of glibc before 2.34 wants
 PATIENCE = 20  # seconds
 DEPTH = 64  # frames of a stack that are looked at
+FAULTS = sum(1 << (number - 1) for number in (4, 5, 7, 8, 11, 31))  # SIGILL, TRAP, BUS, FPE, SEGV, SYS
 SYSTEM = re.compile(r"/(ld-linux|ld-2\.|libc[.-]|libpthread[.-]|libdl[.-]|\[vdso)")
 LOADER = re.compile(r"/(ld-linux|ld-2\.)")
 MALLOC = re.compile(r"^(_*libc_)?(_int_)?(malloc|free|calloc|realloc|memalign)|^(sysmalloc|systrim|malloc_consolidate|"
@@ -131,12 +132,20 @@ def waits(frame):
     return code == b"\x0f\x05" and int(gdb.parse_and_eval("(long)$orig_rax")) >= 0
 
 
+def has_fault(tid):
+    """Does a signal wait for it that a fault of its own raises? Its handler is to find the registers as they are."""
+    with open(f"/proc/{tid}/status") as status:
+        masks = {key: int(mask, 16) for key, _, mask in (line.partition(":") for line in status)
+                 if key in ("SigPnd", "ShdPnd", "SigBlk")}
+    return bool((masks["SigPnd"] | masks["ShdPnd"]) & ~masks["SigBlk"] & FAULTS)
+
+
 def choose_thread():
     """Switches to a thread that may load a library; else says of each why not."""
     reasons = []
     for thread in gdb.selected_inferior().threads():
         thread.switch()
-        reason = obstacle(gdb.newest_frame())
+        reason = "has a fault pending" if has_fault(thread.ptid[1]) else obstacle(gdb.newest_frame())
         if reason is None:
             return []
         reasons.append(f"thread {thread.ptid[1]} {reason}")
