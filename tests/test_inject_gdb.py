@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import harness, programs
+from tools import harness, odd, programs
 from tools.injection import (
     SCRIPT,
     inject,
@@ -124,6 +124,7 @@ def test_a_debugger_may_attach_later(agent: Path, arenadump: harness.Arenadump) 
         pytest.skip("gdb is not installed")
     with subprocess.Popen(["sleep", "1000"]) as process:
         try:
+            odd.wait_for(lambda: odd.state(process.pid) == "S")  # with its libc
             assert inject(arenadump, process.pid)["how"] == "loaded"
             done = load_with_gdb(process.pid, agent)
             assert f"the agent is in process {process.pid} already" in done.stdout, done.stdout + done.stderr
