@@ -75,7 +75,7 @@ tsan:
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
 
-# MINUTES=600, INJECTIONS=20000, ROUNDS=10000 and DAYS=10 for a night.
+# MINUTES=600, INJECTIONS=20000, ROUNDS=10000, DAYS=10 and RECORDINGS=3000 for a night.
 soak:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
@@ -84,6 +84,7 @@ soak:
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000) --targets faults
 	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
 	$(VENV)/bin/python tests/soak_recorder.py --days $(or $(DAYS),1)
+	$(VENV)/bin/python tests/soak_storm.py --recordings $(or $(RECORDINGS),300)
 
 # A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
 soak-watch:
