@@ -69,7 +69,8 @@ static bool by_file(const struct as_process *p)
     const struct as_target *t = &p->base;
     if (p->no_vm_readv || as_target_is_self(t))
         return p->no_vm_readv;
-    return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && t->counts.shared != 0);
+    // One that runs may fork at any time, and then all that we read would be copied.
+    return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && (t->counts.shared != 0 || !t->stop.active));
 }
 
 // What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
