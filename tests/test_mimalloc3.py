@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tools import cores, debian, harness, programs, tiers
 from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, holding, outside, regions_of, running
+from tools.preload import preloadable
 
 from arenascope.findings import Facts, judge
 from arenascope.summary import parse
@@ -33,7 +34,7 @@ def under_mimalloc(suite: str, *args: str, program: str = "knows") -> list[str]:
     root = debian.unpack("libmimalloc3", suite, debian.NATIVE, {"root": ["libmimalloc3"]})
     command = debian.libc(suite).command(programs.build_portable(program), *args)
     (preload,) = [path for path in root.glob("root/usr/lib/*/libmimalloc.so.3.*") if not path.is_symlink()]
-    return [*command[:3], "--preload", str(preload), *command[3:]]
+    return [*command[:3], "--preload", str(preloadable(preload)), *command[3:]]
 
 
 @pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])

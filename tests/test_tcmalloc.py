@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tools import cores, debian, harness, programs
 from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, library, running
+from tools.preload import preloadable
 
 CHUNK = 8 * MIB  # of its own memory, from the kernel
 # Debian's gperftools by suite: 2.8, 2.10, 2.16, 2.18.
@@ -30,7 +31,7 @@ def under_tcmalloc(suite: str, program: Path, *args: str) -> list[str]:
     preload, folder = next(root.glob("root/usr/lib/*/libtcmalloc_minimal.so.4")), command[2]
     libraries = {path.parent for name in ("libstdc++.so.6", "libgcc_s.so.1") for path in root.glob(f"root/**/{name}")}
     path = ":".join([folder, *map(str, libraries)])
-    return [command[0], "--library-path", path, "--preload", str(preload), *command[3:]]
+    return [command[0], "--library-path", path, "--preload", str(preloadable(preload)), *command[3:]]
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def build(arch: str = "amd64") -> Path:
     programs.BUILT.mkdir(parents=True, exist_ok=True)
     library = programs.BUILT / f"trim-preload-{key}.so"
     if library.exists():
-        return library
+        return preloadable(library)
     with tempfile.TemporaryDirectory(dir=programs.BUILT) as scratch:
         (Path(scratch) / "config.h").write_text(CONFIG)
         command += ["-I", str(INSPECTOR), "-I", str(INSPECTOR / "include"), "-I", scratch]
