@@ -96,7 +96,7 @@ def check_lost(found: dict[str, Any], made: Truth) -> None:
         ("g++", ("-O0",)),
         ("g++", ("-O2", "-s")),
         ("g++", ("-O2", "-no-pie")),
-        ("clang++", ("-O2",)),
+        pytest.param("clang++", ("-O2",), marks=pytest.mark.nightly("compilers")),
     ],
 )
 def test_what_is_lost_is_the_truth(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import harness, programs
+from tools import harness, programs, tiers
 
 CARS = 100_000
 LOST = 1000
@@ -54,7 +54,7 @@ def answer(arenadump: harness.Arenadump, *arguments: str) -> dict[str, Any]:
     return json.loads(arenadump.check(*arguments))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", tiers.daily(["freeze", "snapshot"], ["freeze"], "limits"))
 def test_what_is_lost_among_a_million_chunks(mode: str, program: str, arenadump: harness.Arenadump) -> None:
     found = answer(arenadump, "leaks", "--json", "--mode", mode, program)
     assert found["graph"]["chunks"] >= 12 * CARS + 2 * LOST
@@ -64,6 +64,7 @@ def test_what_is_lost_among_a_million_chunks(mode: str, program: str, arenadump:
     assert sum(group["direct"]["count"] for group in found["by_type"] if group["type"] == WHEEL) >= LOST - 10
 
 
+@pytest.mark.nightly("limits")
 def test_who_holds_a_million_chunks(program: str, arenadump: harness.Arenadump) -> None:
     """All of an owner's branches stand behind it, up to the next owner."""
     counts: Counter[str] = Counter()

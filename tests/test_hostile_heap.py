@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import cores, debian, fuzz_seeds, harness, programs, vandal
+from tools import cores, debian, fuzz_seeds, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, look
 
 from arenascope import format as fmt
@@ -175,6 +175,7 @@ def core(
     yield from scene_of(sanitized, path, libc, scratch, memory=None, live=dump)
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("kind", vandal.KINDS)
 def test_a_wrecked_core_is_reported(core: Scene, sanitized: harness.Arenadump, kind: str) -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + TRIALS):
@@ -198,13 +199,15 @@ def kernel_core(
     yield from scene_of(arenadump, path, libc, held, memory=MEMORY, live=dump)
 
 
-@pytest.mark.parametrize("kind", vandal.KINDS)
+@pytest.mark.nearest
+@pytest.mark.parametrize("kind", tiers.daily(vandal.KINDS, ("chunk_size", "arena_ring", "everywhere"), "limits"))
 def test_a_wrecked_core_of_the_kernel_is_reported(kernel_core: Scene, arenadump: harness.Arenadump, kind: str) -> None:
     assert kernel_core.sure
     for seed in range(FIRST_SEED + TRIALS, FIRST_SEED + TRIALS + max(1, TRIALS // 3)):
         wreck(arenadump, kernel_core, kind, seed)
 
 
+@pytest.mark.nearest
 def test_more_memory_than_there_can_be(core: Scene, sanitized: harness.Arenadump) -> None:
     """A header that claims 256 TiB which the file does not have: nobody looks through them page by page."""
     assert isinstance(core.target, Path)
@@ -221,6 +224,7 @@ def test_more_memory_than_there_can_be(core: Scene, sanitized: harness.Arenadump
     check_rows(dump)
 
 
+@pytest.mark.nearest
 def test_wrecked_headers_and_notes(core: Scene, sanitized: harness.Arenadump) -> None:
     assert isinstance(core.target, Path)
     whole = core.target.read_bytes()

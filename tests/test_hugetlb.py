@@ -32,6 +32,7 @@ HUGETLB = [  # the last so that much is forgotten: then it cannot be told what
 ]
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("scenario", HUGETLB, ids=str)
 def test_hugetlb(
     scenario: Scenario, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, harness, programs
+from tools import cores, harness, programs, tiers
 from tools.jvms import JVMS, Jvm, required
 
 from arenascope import format as fmt
@@ -98,7 +98,7 @@ def quiet_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, *options: str) 
 
 
 @pytest.mark.parametrize("collector", COLLECTORS)
-@pytest.mark.parametrize("jvm", JVMS, ids=str)
+@pytest.mark.parametrize("jvm", tiers.daily(JVMS, JVMS[:1], "runtimes"), ids=str)
 def test_heap_and_code_are_rows_of_their_own(
     arenadump: harness.Arenadump, jvm: Jvm, collector: str, classes: Path
 ) -> None:
@@ -141,7 +141,7 @@ def spaces_say(jvm: Jvm, pid: int) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("collector", COLLECTORS)
-@pytest.mark.parametrize("jvm", JVMS, ids=str)
+@pytest.mark.parametrize("jvm", tiers.daily(JVMS, JVMS[:1], "runtimes"), ids=str)
 def test_spaces_are_the_jvms_own(arenadump: harness.Arenadump, jvm: Jvm, collector: str, classes: Path) -> None:
     with running(jvm, classes, f"-XX:+Use{collector}GC") as pid:
         for _ in range(TRIES):

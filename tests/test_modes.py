@@ -51,6 +51,7 @@ def check_same(one: dict[str, Any], other: dict[str, Any]) -> None:
         assert one[part] == other[part], part
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("threads", [1, 4, 16])
 @pytest.mark.parametrize("mode", ["freeze", "snapshot"])
 def test_one_moment_of_a_storm(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tools import debian, harness
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.nightly("limits")]
 
 COMPACT = Path("/proc/sys/vm/compact_memory")
 LOOKS = 12

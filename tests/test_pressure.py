@@ -136,6 +136,7 @@ def check_forecast(churn: harness.Churn, p: Pressed) -> None:
         assert int(ledger["withheld"]) == 0, mode
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("scenario", [*OTHERS, *HUGE], ids=str)
 def test_page_map(
     scenario: Scenario, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path

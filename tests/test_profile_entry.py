@@ -138,6 +138,7 @@ def test_what_is_allocated_altogether_counts_once(
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("frozen", [False, True])
 def test_an_inspector_that_is_killed_leaves_no_entries(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump, *, frozen: bool
@@ -172,6 +173,7 @@ def guards(commander: int | None = None) -> set[int]:
     return found
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("then", ["stop", "slots", "entries"])
 def test_when_its_guard_is_killed_too_the_next_one_mends_it(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump, then: str
@@ -215,6 +217,7 @@ def test_a_guard_that_is_killed_is_replaced(stage: Stage, sites: Path, arenadump
     assert is_as_before(pid)
 
 
+@pytest.mark.nearest
 def test_a_child_of_fork_passes_on_and_can_be_mended(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump
 ) -> None:
@@ -279,6 +282,7 @@ def test_on_and_off_in_a_storm(stage: Stage, libc: debian.Libc, arenadump: harne
     is_well(process)
 
 
+@pytest.mark.nearest
 @pytest.mark.slow
 def test_killed_at_random_moments(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
     """The commander alone, or its guard with it: whatever is left is mended by the next one, and nothing is harmed."""
@@ -334,6 +338,7 @@ FORGED = [  # a function, the offset behind its endbr64, what is written there, 
 ]
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("forged", FORGED, ids=[name for name, _, _, _ in FORGED])
 def test_what_cannot_be_moved(
     stage: Stage,

@@ -97,7 +97,7 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     compare(profile(arenadump, pid), stacks)
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+@pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, "20", count, program=AGAIN))
@@ -112,7 +112,7 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     assert_ways(profile(arenadump, ways_pid(file)), file, of_python)
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+@pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
 def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, str(file), program=NESTED)

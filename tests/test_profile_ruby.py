@@ -107,7 +107,7 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     compare(told, stacks, release)
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+@pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
 def test_the_same_stacks_are_recognised(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """A stack that comes again and again is unwound for the first time alone, and when it is checked."""
     assert_recognised(stage, arenadump, lambda count: command(release, AGAIN, "20", count))
@@ -123,7 +123,7 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     assert_ways(told, file, lambda site: as_told(of_ruby(site), release), lambda label: CLASS.sub("", label))
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+@pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
 def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, NESTED, file)
@@ -131,7 +131,7 @@ def test_stacks_that_differ_in_a_recursion_in_c(stage: Stage, arenadump: harness
     assert_nested(profile(arenadump, ways_pid(file)), file, of_ruby)
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.4"]))
+@pytest.mark.parametrize("release", tiers.daily(["3.1", "3.4"], tiers.OF_DEBIAN_12, "runtimes"))
 def test_a_child_of_fork_goes_on(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     file = stage.folder / "truth"
     how, environment = command(release, PROGRAM, file, "fork")
@@ -307,7 +307,7 @@ end
 """
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.3", "3.4"]))
+@pytest.mark.parametrize("release", tiers.daily(["3.1", "3.3", "3.4"], tiers.OF_DEBIAN_12, "runtimes"))
 def test_a_process_that_runs(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     """Another thread than those of Ruby looks for Ruby. Twice."""
     how, environment = command(release, "-e", RUNS)
@@ -331,7 +331,7 @@ Thread.new { loop { KEPT.map(&:first) } }
 """
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(["3.1", "3.3", "3.4"]))
+@pytest.mark.parametrize("release", tiers.daily(["3.1", "3.3", "3.4"], tiers.OF_DEBIAN_12, "runtimes"))
 def test_ruby_ends(stage: Stage, release: str) -> None:
     """What the execution context leads to is freed, and its memory given back, before the process ends."""
     how, environment = command(release, "-e", ENDS)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, tab, two
+from tools import tiers
 from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
 from arenascope import format as fmt
@@ -106,7 +107,7 @@ def test_units_have_the_class_of_their_chunk(tab: Tab, one: tuple[Path, Dump]) -
     assert seen
 
 
-@pytest.mark.parametrize("page_size", [8192, 65536])
+@pytest.mark.parametrize("page_size", tiers.daily([8192, 65536], [65536], "limits"))
 def test_larger_pages(browser: Any, tmp_path: Path, page_size: int) -> None:
     """As on arm64 and elsewhere: the first page of a heap, all its units, and the address of the second."""
     made = synthetic.sections()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from PIL import Image
-from tools import harness
+from tools import harness, tiers
 from tools.running import process
 
 from arenascope import format as fmt
@@ -177,7 +177,7 @@ def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch
     assert all(part["step"] > 1 for part in drawn.told)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", tiers.daily(range(24), range(8), "limits"))
 def test_a_dump_that_lies_is_refused_or_drawn(tmp_path: Path, seed: int) -> None:
     """Some fields of nonsense: either the reader says no, or there is a page. Never an exception, never a warning."""
     random = np.random.default_rng(seed)

@@ -115,7 +115,7 @@ def test_of_each_arena(bloated: Dump) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 def test_on_the_page(browser: Any, bloated: Dump, tmp_path: Path, width: int, scheme: str) -> None:
     summary = document_of(bloated)
     tab = Tab(browser, write(tmp_path, bloated), viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -93,7 +93,7 @@ def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytes
 
 
 @pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
-@pytest.mark.parametrize("which", ["one", "two"])
+@pytest.mark.parametrize("which", tiers.daily(["one", "two"], ["two"], "limits"))
 def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme)

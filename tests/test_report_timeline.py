@@ -259,7 +259,8 @@ def test_axe_finds_nothing(browser: Any, real: Path, scheme: str) -> None:
     assert not shown, json.dumps(shown, indent=1)
 
 
-@pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
+@pytest.mark.nightly("limits")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_screenshots_to_look_at(browser: Any, real: Path, scheme: str) -> None:
     screenshots(browser, page_of(real), "timeline", scheme)
 

@@ -145,6 +145,7 @@ def moving(look: Taken, pages: int, turns: int, changing: int) -> Iterator[tuple
         yield 1, [dataclasses.replace(look, moment=moment)]
 
 
+@pytest.mark.nightly("limits")
 @pytest.mark.parametrize("sort", [(1 << 18, 40, 1 << 17), (3 << 20, 3, 1 << 18)])
 def test_a_large_timeline_is_told_coarser(
     browser: Any, one_look: Taken, tmp_path: Path, sort: tuple[int, int, int]

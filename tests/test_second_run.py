@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+AT_NIGHT = pytest.mark.nightly("limits")
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts/test-python"
 UNSTABLE = """
 def test_unstable():
@@ -41,9 +42,16 @@ def run(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     ("tests", "ci", "status", "said"),
     [
         pytest.param(UNSTABLE, "true", 0, "unstable, as each passed alone:\ntest_it.py::test_unstable", id="unstable"),
-        pytest.param(UNSTABLE, "", 1, "1 failed, 1 passed", id="unstable, and not in CI"),
+        pytest.param(UNSTABLE, "", 1, "1 failed, 1 passed", id="unstable, and not in CI", marks=AT_NIGHT),
         pytest.param(UNSTABLE + BROKEN.format(1), "true", 1, "1 failed, 1 passed", id="broken"),
-        pytest.param(UNSTABLE + BROKEN.format(5), "true", 1, "6 tests failed, which is too many", id="many broken"),
+        pytest.param(
+            UNSTABLE + BROKEN.format(5),
+            "true",
+            1,
+            "6 tests failed, which is too many",
+            id="many broken",
+            marks=AT_NIGHT,
+        ),
         pytest.param("import nothing_like_it", "true", 2, "1 error", id="no tests can be collected"),
     ],
 )

@@ -154,7 +154,7 @@ def compress(file: Path, tool: str, how: str) -> None:
     ("compiler", "how"),
     [
         ("g++", ("objcopy", "zlib")),
-        ("clang++", ("llvm-objcopy", "zlib")),
+        pytest.param("clang++", ("llvm-objcopy", "zlib"), marks=pytest.mark.nightly("compilers")),
         ("clang++", ("objcopy", "zlib-gnu")),
     ],
 )

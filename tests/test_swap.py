@@ -55,6 +55,7 @@ SWAPPED = [
 ]
 
 
+@pytest.mark.nearest
 @pytest.mark.usefixtures("swap")
 @pytest.mark.parametrize("scenario", SWAPPED, ids=str)
 def test_swap(

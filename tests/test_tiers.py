@@ -41,6 +41,9 @@ def test_usual(): pass
 def test_gem(libc): pass
 @pytest.mark.parametrize("libc", ["own", LIBCS])
 def test_libc(libc): pass
+@pytest.mark.nearest
+@pytest.mark.parametrize("libc", ["bullseye", "trixie"])
+def test_near(libc): pass
 """
 
 
@@ -48,10 +51,13 @@ def test_libc(libc): pass
     ("tier", "names"),
     [
         ("check", {"quick"}),
-        ("test", {"quick", "usual", "libc[own]"}),
+        ("test", {"quick", "usual", "libc[own]", "near[trixie]"}),
         ("gem", {"gem[own]", "gem[other]"}),
-        ("libcs", {"libc[other]"}),
-        ("", {"quick", "usual", "gem[own]", "gem[other]", "libc[own]", "libc[other]"}),
+        ("libcs", {"libc[other]", "near[bullseye]"}),
+        (
+            "",
+            {"quick", "usual", "gem[own]", "gem[other]", "libc[own]", "libc[other]", "near[bullseye]", "near[trixie]"},
+        ),
     ],
 )
 def test_each_tier_has_its_tests(tier: str, names: set[str], tmp_path: Path) -> None:
@@ -71,7 +77,7 @@ def test_each_tier_has_its_tests(tier: str, names: set[str], tmp_path: Path) -> 
         *chosen,
         str(tmp_path),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "NEAREST_LIBC": "trixie"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     found = {line.partition("::test_")[2] for line in done.stdout.splitlines() if "::" in line}
     assert found == names, done.stdout + done.stderr

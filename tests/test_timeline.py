@@ -370,7 +370,13 @@ def test_a_cgroup_is_watched(tmp_path: Path) -> None:
     assert {look.pid for look in turns[-1].looks} == {other.pid}
 
 
-@pytest.mark.parametrize("code", [TURNS, WRITES], ids=["turns", "writes"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(TURNS, id="turns"),
+        pytest.param(WRITES, id="writes", marks=pytest.mark.nightly("kills")),
+    ],
+)
 def test_kill_9_loses_and_tears_nothing(code: str, tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     chance = random.Random(17)

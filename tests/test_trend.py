@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tools import tiers
 
 from arenascope.timeline.trend import LEAST_LOOKS, STRAIGHT, SURE, fall, theil_sen, trend_of
 
@@ -123,7 +124,7 @@ def soon_warm(random: np.random.Generator) -> Made:
 BESIDE = (still, noise, chunks, soon_warm)
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", tiers.daily(RATES, (1,), "limits"))
 @pytest.mark.parametrize("kind", BESIDE, ids=lambda kind: kind.__name__)
 def test_a_leak_is_found_when_it_has_passed_the_noise(kind: Callable[[np.random.Generator], Made], rate: float) -> None:
     late, beside, apart = [], 0, []

@@ -241,6 +241,7 @@ MODES = {
 }
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("mode", MODES)
 def test_storm_in_every_mode(libc: debian.Libc, start: Start, storm_program: Path, mode: str) -> None:
     tunables, environment = MODES[mode]

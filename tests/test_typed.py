@@ -287,6 +287,20 @@ def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump) -> None
     assert lost("plain").get(("Plain", "dwarf")) is None
 
 
+BY_DAY = {
+    ("program", "module"),
+    ("program", ".dwo files"),
+    ("library", "module"),
+    ("library", "package"),
+    ("later", "module"),
+}
+WAYS = [
+    pytest.param(where, debug, marks=() if (where, debug) in BY_DAY else pytest.mark.nightly("compilers"))
+    for where in ("program", "library", "later")
+    for debug in ("module", ".dwo files", "package")
+]
+
+
 def test_rust() -> None:
     """A Vec has a pointer to bytes, but its type says to what."""
     program = programs.build(RUST, "-g", "--crate-name=held", compiler="rustc")
@@ -299,8 +313,7 @@ def test_rust() -> None:
     assert found["held::Holder"] == 1
 
 
-@pytest.mark.parametrize("debug", ["module", ".dwo files", "package"])
-@pytest.mark.parametrize("where", ["program", "library", "later"])
+@pytest.mark.parametrize(("where", "debug"), WAYS)
 @pytest.mark.parametrize("compiler", tiers.compilers(["gcc", "clang"]))
 def test_thread_local_variables(where: str, compiler: str, debug: str, tmp_path: Path) -> None:
     """Those of each thread lead on, in whichever of the three places they are."""

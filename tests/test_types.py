@@ -47,6 +47,7 @@ RIGHT = {
 VIRTUAL = {"Circle", "Badge", "control block"}
 NOT_NAMED = {"object", "list header", "runtime"}
 LIBCXX = "-stdlib=libc++"
+OTHER = pytest.mark.nightly("compilers")
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,10 @@ def check_names(chunks: list[Chunk], *, libcxx: bool = False) -> None:
         ("g++", ("-O0",)),
         ("g++", ("-O2",)),
         ("g++", ("-O2", "-s")),
-        ("clang++", ("-O0",)),
-        ("clang++", ("-O2", "-s")),
+        pytest.param("clang++", ("-O0",), marks=OTHER),
+        pytest.param("clang++", ("-O2", "-s"), marks=OTHER),
         ("clang++", ("-O2", LIBCXX)),
-        ("clang++", ("-O0", "-s", LIBCXX)),
+        pytest.param("clang++", ("-O0", "-s", LIBCXX), marks=OTHER),
     ],
 )
 def test_no_name_is_wrong(compiler: str, flags: tuple[str, ...]) -> None:

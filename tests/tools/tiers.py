@@ -55,12 +55,20 @@ def by_tier(suites: Iterable[str]) -> list[object]:
 EACH_LIBC = by_tier(debian.SUITES)
 
 
+def is_elsewhere(item: pytest.Item) -> bool:
+    """Whether a test with the mark `nearest` is under another libc than the one by day."""
+    if not isinstance(item, pytest.Function) or not item.get_closest_marker("nearest"):
+        return False
+    return item.callspec.params["libc"] != daily_libcs()[1]
+
+
 def part_of(item: pytest.Item) -> str | None:
     """The part of `make nightly` that has this test; None: it has a place by day.
 
     Of several, that of the libcs comes last: a test that is in `kills` is there under every libc.
     """
     parts = [str(mark.args[0]) for mark in item.iter_markers("nightly")]
+    parts += [LIBCS] if is_elsewhere(item) else []
     if unknown := set(parts) - set(PARTS):
         message = f"{item.nodeid}: there is no part {', '.join(sorted(unknown))} of make nightly"
         raise pytest.UsageError(message)
@@ -86,6 +94,7 @@ def daily(values: Iterable[object], day: Container[object], part: str) -> list[o
 
 
 RUNTIMES = ("3.11", "3.14", "3.1", "3.4")  # of Python and of Ruby: Debian 12's, and the newest
+OF_DEBIAN_12 = ("3.11", "3.1")
 COMPILERS = ("gcc", "g++")
 
 
