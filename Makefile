@@ -24,7 +24,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/rows scripts/wrap-docs
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test check nightly mutants tsan soak soak-watch kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
 
@@ -85,6 +85,12 @@ soak:
 	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
 	$(VENV)/bin/python tests/soak_recorder.py --days $(or $(DAYS),1)
 	$(VENV)/bin/python tests/soak_storm.py --recordings $(or $(RECORDINGS),300)
+
+# Looks at processes near their cgroups' limits, which write all their memory: LOOKS of each command at each headroom. Needs root.
+soak-headroom:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python tests/soak_headroom.py --looks $(or $(LOOKS),25)
 
 # A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
 soak-watch:
