@@ -66,8 +66,8 @@ def record(arenadump: harness.Arenadump, pid: int, folder: Path, chance: random.
 
 
 def live(arenadump: harness.Arenadump, folder: Path, chance: random.Random, recordings: int, counts: Counts) -> None:
-    plugins = [programs.build_cxx("storm_plugin", "-shared", "-fPIC", f"-DROOM={room}") for room in (64, 4000)]
-    command = [str(programs.build_cxx("storm", "-pthread", "-ldl")), *map(str, plugins)]
+    plugins = [programs.build("storm_plugin", "-shared", "-fPIC", f"-DROOM={room}") for room in (64, 4000)]
+    command = [str(programs.build("storm", "-pthread", "-ldl", compiler="g++")), *map(str, plugins)]
     with (
         (folder / "said").open("w") as said,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,

@@ -336,10 +336,10 @@ def frozen(pid: int, arenadump: harness.Arenadump) -> tuple[subprocess.Popen[byt
 @pytest.mark.parametrize("command", ["summary", "dump", "leaks", "owners", "types", "why", "chunks", "png"])
 def test_every_command(sleeper: Path, arenadump: harness.Arenadump, tmp_path: Path, command: str, which: str) -> None:
     start = rights(which, arenadump)
-    more = {"dump": ["-o", tmp_path / "d"], "png": ["-o", tmp_path / "p"], "why": [1]}
+    more: dict[str, list[str]] = {"dump": ["-o", f"{tmp_path}/d"], "png": ["-o", f"{tmp_path}/p"], "why": ["1"]}
     for threads in THREADS:
         with sleeping(sleeper, "kill", "clock_nanosleep", threads=threads) as process:
-            done = run(start, command, process.pid, *more.get(command, []))  # type: ignore[arg-type]
+            done = run(start, command, process.pid, *more.get(command, []))
             assert done.returncode in ((0,) if command != "why" else (0, 2, 3)), done.stderr
             check_unharmed(process, threads)
 
