@@ -134,7 +134,7 @@ def test_what_it_says_when_asked_amiss(
 def test_help_and_version(arenadump: harness.Arenadump) -> None:
     overall = arenadump.check("--help")
     for command in ("summary", "dump", "png", "chunks"):
-        assert arenadump.check(command, "--help") in overall
+        assert arenadump.check(command, "--help").partition("docs/hazards.md")[0] in overall
     assert "dump format 1.15" in arenadump.check("--version")
 
 

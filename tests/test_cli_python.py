@@ -133,7 +133,14 @@ def test_the_docs_have_every_option_and_no_other() -> None:
     ours = {option for option in _options(cli) if option.startswith("--")}
     source = (ROOT / "inspector/cli/options.c").read_text()
     theirs = {f"--{name}" for name in re.findall(r'\{"([a-z-]+)", (?:no|required)_argument', source)}
-    other_programs = {"--cap-add", "--compress-debug-sections", "--heapsnapshot-signal", "--sparse", "--with-jemalloc"}
+    other_programs = {
+        "--cap-add",
+        "--compress-debug-sections",
+        "--heapsnapshot-signal",
+        "--sparse",
+        "--tier",
+        "--with-jemalloc",
+    }
     assert ours - told - {"--help"} == set()
     assert told - ours - theirs - other_programs == set()
 

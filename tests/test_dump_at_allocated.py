@@ -146,10 +146,16 @@ def churning(stage: Stage, **variables: str) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-def test_a_watch_keeps_one_at_each_step(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+@pytest.fixture
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for a watch: others may write to the stage's."""
+    return tmp_path_factory.mktemp("watched")
+
+
+def test_a_watch_keeps_one_at_each_step(stage: Stage, arenadump: harness.Arenadump, own: Path) -> None:
     with (
         churning(stage, ARENASCOPE_PROFILE=RATES) as child,
-        watching(child.pid, tmp_path, "allocated=64M") as watched,
+        watching(child.pid, own, "allocated=64M") as watched,
     ):
         churn(child, 100)
         assert watched.turn() == [], "the first look is where it begins"
@@ -157,7 +163,7 @@ def test_a_watch_keeps_one_at_each_step(stage: Stage, arenadump: harness.Arenadu
         assert watched.turn() == []
         churn(child, 20)
         assert watched.turn() == ["allocated"]
-        assert near(files(tmp_path / "dumps")[0], 170)
+        assert near(files(own / "dumps")[0], 170)
         assert re.search(r"\(allocated: ~(6|7)\d\.\d MiB more, by samples\)", watched.says() or "")
         churn(child, 50)
         assert watched.turn() == ["allocated"]
@@ -185,8 +191,11 @@ def test_a_watch_of_one_process_without_a_profile_is_refused(stage: Stage, tmp_p
         refused(child.pid, "takes no samples")
 
 
-def test_of_a_group_each_is_told_of(stage: Stage, tmp_path: Path) -> None:
-    with churning(stage, LD_PRELOAD="") as child, watching(child.pid, tmp_path, "peak,allocated=1M") as watched:
+def test_of_a_group_each_is_told_of(stage: Stage, own: Path) -> None:
+    with (
+        churning(stage, LD_PRELOAD="") as child,
+        watching(child.pid, own, "peak,allocated=1M") as watched,
+    ):
         watched.turn()
         churn(child, 20)
         watched.turn()
@@ -230,11 +239,11 @@ def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
 
 
 @pytest.mark.nightly("limits")
-def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harness.Arenadump, own: Path) -> None:
     """The tables have room for the frames of some 8,600 such stacks."""
     with (
         on_many_stacks(stage, f"{RATES},memory=64M") as child,
-        watching(child.pid, tmp_path, "allocated=64M") as watched,
+        watching(child.pid, own, "allocated=64M") as watched,
     ):
         whole = allocate(child, 12000)
         assert watched.turn() == [], "the first look is where it begins"

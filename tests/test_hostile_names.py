@@ -411,11 +411,10 @@ def test_types_that_are_in_each_other(arenadump: harness.Arenadump, root: Path, 
 @odd.needs_root
 @pytest.mark.slow
 def test_memory_that_does_not_answer(unanswered: tuple[int, subprocess.Popen[str]] | None) -> None:
-    """Who reads it waits in the kernel: arenadump ends after a minute, and says why. A freeze reads no absent page."""
+    """A read through /proc/PID/mem does not wait for userfaultfd: the kernel lets it fail. The page is not read."""
     if not unanswered:
         pytest.skip("this kernel has no userfaultfd")
     pid, look = unanswered
     _, said = look.communicate(timeout=120)
-    assert look.returncode == DENIED
-    assert "a read of its memory has not returned for 60 s" in said
+    assert look.returncode == 0, said
     assert odd.state(pid) == "S"

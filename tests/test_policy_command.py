@@ -139,5 +139,5 @@ def test_an_agent_that_greets_and_falls_silent(arenadump: harness.Arenadump) -> 
 
 
 def test_it_takes_no_option_of_others(arenadump: harness.Arenadump) -> None:
-    for words in (["--force", os.getpid()], ["--timeout=soon", os.getpid()], ["/bin/true", "--deep"]):
+    for words in (["--deep", os.getpid()], ["--timeout=soon", os.getpid()], ["/bin/true", "--deep"]):
         assert arenadump.run("policy", *words).returncode == 2

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.capture import is_dump
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -57,6 +55,8 @@ def rights_of(target: str) -> Rights | None:
     """
     if os.geteuid() != 0:
         return None
+    from arenascope.capture import is_dump  # noqa: PLC0415 - numpy comes with it, which only `list` has need of
+
     process = re.fullmatch("[0-9]+", target)
     return _of_process(int(target)) if process and not is_dump(target) else _of_file(target)
 
