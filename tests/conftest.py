@@ -172,6 +172,14 @@ def pages_stay() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def own_arenadump() -> Iterator[None]:
+    """The package of Python starts the arenadump that is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+        yield
+
+
 @pytest.fixture
 def stage(tmp_path: Path, agent: Path) -> Iterator[Stage]:
     tmp_path.chmod(0o777)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from test_agent_dump_at import has, holding, quiet
-from test_dump_folder import files, program
+from test_dump_folder import files
 from test_timeline import MIB, told
 from test_triggers import watching
 from tools import harness, programs
@@ -24,7 +24,7 @@ from tools.stage import Stage, until
 from arenascope.dump import Dump
 from arenascope.timeline.triggers import allocated_by
 
-__all__ = ["program"]  # a fixture
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 # One sample in 16 KiB: 64 MiB are 4096 samples, which is 1.6 % of standard deviation.
 RATES = "bytes=16K"
 SIZE = 1000  # bytes of a block

@@ -16,7 +16,7 @@ import pytest
 from test_dump_folder import files, summary_of
 from test_timeline import MIB, started, told
 from test_triggers import HOLDS, PATIENCE, Watching, appears, hold, hourly, watching
-from tools import harness, kernel
+from tools import kernel
 
 from arenascope.timeline import notices
 from arenascope.timeline.alarms import Alarms
@@ -49,9 +49,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 @dataclass

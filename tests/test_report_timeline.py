@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from report_fixtures import browser
-from timeline_fixtures import SIZES, held, one_look, page_of, program, real, screenshots, show, tab, written
+from timeline_fixtures import SIZES, held, one_look, page_of, real, screenshots, show, tab, written
 from tools import tiers
 from tools.tab import Tab, near, rgb, violations
 
@@ -26,6 +26,8 @@ from arenascope.report.colours import Colour
 from arenascope.rows import BY_NAME, RESIDENT
 from arenascope.timeline.reader import bodies, moment_of_look, read
 from arenascope.timeline.store import Taken
+
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 ALL_CELLS = """() => {
     const { regions, state } = arenascope.reel, cells = {};

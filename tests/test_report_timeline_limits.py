@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from report_fixtures import browser
 from test_timeline import opened
-from timeline_fixtures import BEGIN, SECOND, held, one_look, page_of, program, real, show, tab, written
+from timeline_fixtures import BEGIN, SECOND, held, one_look, page_of, real, show, tab, written
 from tools.tab import Tab
 
 from arenascope.compare.moment import Pages
@@ -27,6 +27,8 @@ from arenascope.report.html import render
 from arenascope.report.timeline import build
 from arenascope.timeline.reader import moment_of_look, read
 from arenascope.timeline.store import Taken, Turn
+
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 HOSTILE = "</title></script><script>window.owned=1</script><img src=x onerror=window.owned=1>{{ 7*7 }}"
 MOST = 5_000_000  # bytes of a page

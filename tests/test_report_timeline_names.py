@@ -23,12 +23,7 @@ from arenascope.timeline.reader import groups_of, moment_of_look, read
 from arenascope.timeline.store import Taken, Turn
 from arenascope.timeline.suspects import ended_processes, suspects_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
-        yield
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 @contextmanager

@@ -98,9 +98,7 @@ threading.Thread(target=hold).start()
 """
 
 
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 def arenascope(*arguments: str | Path | int) -> subprocess.CompletedProcess[str]:

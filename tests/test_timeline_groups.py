@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from test_suspects import growing_by_type, growing_when_asked, watched_with_types
 from test_timeline import MIB, arenascope, group_of, intact, look_at, opened
-from tools import harness
 
 from arenascope.compare.moment import Group, Named, Portion
 from arenascope.timeline import groups
@@ -22,10 +21,7 @@ from arenascope.timeline.store import Turn
 from arenascope.timeline.thin import HOUR, SECOND, TurnTime, surplus
 from arenascope.timeline.watch import SHARE, Deep, Watch
 
-
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 def test_types_and_owners_come_back_as_they_were(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_graph_schemas import closed
-from tools import harness
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
 
@@ -46,9 +45,7 @@ exec "$REAL" "$@"
 """
 
 
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
+pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from test_timeline import look_at, opened, started, told
-from tools import harness
 from tools.tab import Tab
 
 from arenascope.report.html import render
@@ -66,13 +65,6 @@ def written(path: Path, turns: list[tuple[int, list[Taken]]], every: int = 10) -
         for number, (generation, looks) in enumerate(turns):
             file.add(Turn(BEGIN + number * every * SECOND, generation, len(looks), 1000, 10_000, None, looks))
     return path
-
-
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
-        yield
 
 
 @pytest.fixture(scope="module")
