@@ -1,43 +1,72 @@
 # SPDX-License-Identifier: MIT
-"""What compiles the programs of tests: once for each text, header and flag."""
+"""Programs of Debian's that none of us wrote, under the machine's own libc: every resident byte in exactly one row."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
-import unittest
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from tools import programs
-
-TEXT = '#include <stdio.h>\n#include "what.h"\nint main(void) { return puts(WHAT) == EOF; }\n'
-
-
-def said(program: Path) -> str:
-    return subprocess.run([program], capture_output=True, text=True, check=True).stdout
+from tools import harness, kernel
+from tools.running import PYTHON, RUBY, started
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "g++"])
-def test_a_text_is_compiled_once_for_each_header(tmp_path: Path, compiler: str) -> None:
-    made = []
-    for what in ("one", "other", "one"):
-        (tmp_path / "what.h").write_text(f'#define WHAT "{what}"\n')
-        made.append(programs.build(TEXT, f"-I{tmp_path}", compiler=compiler))
-        assert said(made[-1]) == f"{what}\n"
-    assert made[0] == made[2] != made[1]
-    for path in {each for name in set(made) for each in programs.BUILT.glob(f"{name.name}*")}:
-        path.unlink()
+@contextmanager
+def redis(directory: Path) -> Iterator[int]:
+    """redis-server after it has stored and dropped some data, with no port open: only a socket in `directory`."""
+    socket = str(directory / "socket")
+    command = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", str(directory)]
+    store = "for i = 1, ARGV[1] do redis.call('SET', i .. ' of ' .. ARGV[2], ('x'):rep(ARGV[2])) end return 'OK'"
+    with started(command, "accept connections") as pid:
+        for words in (["EVAL", store, "0", "50000", "200"], ["EVAL", store, "0", "1000", "20000"], ["FLUSHDB"]):
+            done = subprocess.run(["redis-cli", "-s", socket, *words], check=True, capture_output=True, text=True)
+            assert done.stdout == "OK\n"
+        time.sleep(0.5)  # it frees on a thread of its own
+        yield pid
 
 
-def test_a_program_may_have_its_place(tmp_path: Path) -> None:
-    """With its text beside it, and the text that was given last."""
-    for what in ("one", "other"):
-        made = programs.build(TEXT.replace('#include "what.h"\n', ""), f'-DWHAT="{what}"', at=tmp_path / "it")
-        assert made == tmp_path / "it"
-        assert said(made) == f"{what}\n"
-    assert {path.name for path in tmp_path.iterdir()} == {"it", "it.c"}
+def sleeper(interpreter: str, flag: str, code: str) -> Callable[[Path], AbstractContextManager[int]]:
+    return lambda _: started([interpreter, flag, code], "ready")
 
 
-def test_what_cannot_be_compiled_skips_the_test() -> None:
-    with pytest.raises(unittest.SkipTest, match="no-such-compiler is not installed"):
-        programs.build("alloc", compiler="no-such-compiler")
+PROGRAMS: dict[str, Callable[[Path], AbstractContextManager[int]]] = {
+    "python3": sleeper("/usr/bin/python3", "-c", PYTHON),
+    "ruby": sleeper("/usr/bin/ruby", "-e", RUBY),
+    "redis-server": redis,  # Debian's is linked with jemalloc
+    "bash": sleeper("/bin/bash", "-c", "x=$(seq 50000); unset x; echo ready; read -r"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with PROGRAMS[name](tmp_path) as pid:
+        os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our look and the kernel's word
+        wait_until_stopped(pid)
+        before = kernel.smaps(pid)
+        summary = arenadump.summary(pid)
+        wait_until_stopped(pid)  # it must be again what it was before
+        resident = [{m.start: (m.path, m.counts["Rss"]) for m in each} for each in (before, kernel.smaps(pid))]
+        assert resident[0] == resident[1], "our look made pages resident"
+    rss = kernel.total(before, "Rss")
+    ledger = summary["ledger"]
+    assert sum(ledger.values()) == summary["kernel"]["rss"] == rss
+    assert ledger["unknown"] == 0
+    assert summary["snapshot"]["torn_chunks"] == 0
+    assert summary["allocator"]["malloc"] == ("jemalloc" if name == "redis-server" else "glibc")
+
+
+def stopped(pid: int) -> bool:
+    """Whether every thread is."""
+    return all("State:\tT " in (task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while not stopped(pid):
+        assert time.monotonic() < deadline, f"{pid} does not stop"
+        time.sleep(0.01)
