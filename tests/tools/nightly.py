@@ -78,6 +78,13 @@ PARTS = {
         Part("soak-inject", "1,000 injections", (f"{PYTHON} tests/soak_inject.py --injections 1000",)),
         Part("soak-profile", "1,000 profiles", (f"{PYTHON} tests/soak_profile.py --rounds 1000",)),
         Part("soak-recorder", "a service that is recorded", (f"{PYTHON} tests/soak_recorder.py --minutes 50",)),
+        Part("soak-storm", "300 recordings of a storm", (f"{PYTHON} tests/soak_storm.py --recordings 300",)),
+        Part(
+            "soak-faults",
+            "1,000 injections into users of faults",
+            (f"{PYTHON} tests/soak_inject.py --injections 1000 --targets faults",),
+        ),
+        Part("soak-headroom", "looks near limits of memory", (f"{PYTHON} tests/soak_headroom.py --looks 25",)),
         Part("soak-watch", "a watch of three servers", ("make soak-watch HOURS=0.8",), ("experiments",)),
         Part(
             "vm-amd64",
