@@ -135,7 +135,7 @@ def test_where_it_would_be_slowed_down(
 ) -> None:
     """memory.high kills nobody, but lets whoever meets it wait for seconds."""
     if not group.unified:
-        pytest.skip("memory.high is of version 2 of cgroups, and this machine's memory is with version 1")
+        pytest.xfail("memory.high is of version 2 of cgroups, and this machine's memory is with version 1")
     group.leave(LITTLE, soft=True)
     summary = arenadump.summary(target.pid, "--mode", "snapshot")
     assert mode_of(summary) == "freeze"
