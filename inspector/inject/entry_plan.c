@@ -177,8 +177,8 @@ static struct as_range hull_of(const struct as_entry_page *page)
     return hull;
 }
 
-// The recorder takes what malloc and its kin, and those between them, call for a part of one allocation: whoever else calls one directly
-// must not be there. And nobody may jump behind an entry.
+// The recorder takes what malloc and its kin, and those between them, call for a part of one allocation. No other direct call of one
+// may be there, nor a jump behind an entry.
 static bool check_target(struct as_target *t, const struct as_entry_page *page, const struct as_range *hull,
                          uint64_t from, uint64_t to, struct as_error *err)
 {

@@ -15,7 +15,7 @@ struct shared {
 
 static _Noreturn void live(struct shared *s, size_t page)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // whoever fails leaves nobody behind
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that fails leaves no child behind
     memset((char *)(uintptr_t)s->block, 2, CHANGED * page);
     s->ready = 1;
     await(&s->shrink);

@@ -81,7 +81,7 @@ static struct as_error refuse(const struct as_process *p)
     return err;
 }
 
-// Has one of the stopped threads make a call. *signalled: none would do, and some only because a signal was on its way into them.
+// Has one of the stopped threads make a call. made->signalled: none would do, and some only because a signal was on its way into them.
 static bool call_in_target(struct as_process *p, const struct as_critical *critical, long number,
                            const uint64_t arguments[6], int64_t *result, struct as_made *made, struct as_error *err)
 {

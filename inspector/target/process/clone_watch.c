@@ -69,10 +69,8 @@ static bool is_closed(const struct watched *w)
 // A stopped inspector (Ctrl-Z) reads nothing, whatever it has begun: it stopped outside of the kernel's calls.
 static bool is_stopped(pid_t pid)
 {
-    char name[32];
-    struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d/stat", pid);
-    return as_proc_stat(AT_FDCWD, name, &stat) && (stat.state == 'T' || stat.state == 't');
+    char state = as_proc_state(pid);
+    return state == 'T' || state == 't';
 }
 
 // Has every read come to an end? Closed, the socket says that the inspector's last thread has.

@@ -103,27 +103,6 @@ bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out)
     return true;
 }
 
-uint64_t as_proc_status(int dir, const char *name, const char *key)
-{
-    char text[8192];
-    ssize_t length = as_proc_read(dir, name, text, sizeof text);
-    if (length <= 0)
-        return AS_PROC_NONE;
-    const char *end = text + length;
-    size_t key_length = strlen(key);
-    for (const char *line = text; line && line < end;) {
-        if ((size_t)(end - line) > key_length && memcmp(line, key, key_length) == 0) {
-            const char *at = line + key_length;
-            while (at < end && (*at == ' ' || *at == '\t'))
-                ++at;
-            return at < end && *at >= '0' && *at <= '9' ? as_parse_decimal(&at, end) : AS_PROC_NONE;
-        }
-        line = memchr(line, '\n', (size_t)(end - line));
-        line = line ? line + 1 : NULL;
-    }
-    return AS_PROC_NONE;
-}
-
 // ENOENT is the answer for the directory of a process that has ended.
 static bool is_unlisted(void)
 {
@@ -218,6 +197,48 @@ void as_lines_close(struct as_lines *lines)
 {
     as_close_fd(&lines->fd);
     as_vec_free(&lines->buffer);
+}
+
+char as_proc_state(pid_t id)
+{
+    char name[32];
+    struct as_proc_stat stat;
+    snprintf(name, sizeof name, "/proc/%d/stat", id);
+    return as_proc_stat(AT_FDCWD, name, &stat) ? stat.state : '\0';
+}
+
+static uint64_t find_status(int dir, const char *name, const char *key, uint64_t parse(const char **, const char *))
+{
+    struct as_lines lines;
+    size_t length;
+    size_t key_length = strlen(key);
+    uint64_t value = AS_PROC_NONE;
+    if (!as_lines_open(&lines, dir, name))
+        return AS_PROC_NONE;
+    for (const char *line; (line = as_lines_next(&lines, &length));) {
+        if (length <= key_length || memcmp(line, key, key_length) != 0)
+            continue;
+        const char *at = line + key_length;
+        const char *end = line + length;
+        while (at < end && (*at == ' ' || *at == '\t'))
+            ++at;
+        const char *number = at;
+        value = parse(&at, end);
+        value = at > number ? value : AS_PROC_NONE;
+        break;
+    }
+    as_lines_close(&lines);
+    return value;
+}
+
+uint64_t as_proc_status(int dir, const char *name, const char *key)
+{
+    return find_status(dir, name, key, as_parse_decimal);
+}
+
+uint64_t as_proc_status_mask(int dir, const char *name, const char *key)
+{
+    return find_status(dir, name, key, as_parse_hex);
 }
 
 pid_t as_proc_inner_pid(pid_t pid)

@@ -32,9 +32,14 @@ static inline bool as_proc_is_dead(char state)
 // Parses a `stat` file: "stat" of the directory, or "task/TID/stat". False: it is gone, or not to be understood.
 bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out);
 
-// The number after `key` ("TracerPid:") in a `status` file; AS_PROC_NONE when there is none.
+// The state letter of the process or thread with that number; '\0': it is gone.
+char as_proc_state(pid_t id);
+
+// The number after `key` ("TracerPid:") in a `status` file, decimal or, of a mask of signals, hexadecimal; AS_PROC_NONE when
+// there is none. A line before it may be long: that of groups has up to 65,536 numbers.
 #define AS_PROC_NONE UINT64_MAX
 uint64_t as_proc_status(int dir, const char *name, const char *key);
+uint64_t as_proc_status_mask(int dir, const char *name, const char *key);
 
 // The tids in dir/task, in the kernel's order. False, with errno: ESRCH where the process has ended.
 bool as_proc_threads(int dir, as_pid_vec *out);

@@ -121,10 +121,7 @@ static bool is_filtered(pid_t tid)
 
 static bool is_stopped(pid_t tid)
 {
-    char name[32];
-    struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d/stat", tid);
-    return as_proc_stat(AT_FDCWD, name, &stat) && stat.state == 'T';
+    return as_proc_state(tid) == 'T';
 }
 
 // --- Before the stop ---
@@ -268,15 +265,10 @@ static bool step_at_call(struct as_tracee *tracee, bool halt)
 // Has the thread's process a handler for the signal? With one, the signal ends the sleep (EINTR).
 static bool is_caught(pid_t tid, int signal)
 {
-    static const char KEY[] = "\nSigCgt:\t";
     char name[32];
-    char text[4096];
     snprintf(name, sizeof name, "/proc/%d/status", tid);
-    const char *at = as_proc_read(AT_FDCWD, name, text, sizeof text) > 0 ? strstr(text, KEY) : NULL;
-    if (!at)
-        return false;
-    at += sizeof KEY - 1;
-    return as_parse_hex(&at, text + sizeof text) >> (signal - 1) & 1;
+    uint64_t caught = as_proc_status_mask(AT_FDCWD, name, "SigCgt:");
+    return caught != AS_PROC_NONE && (caught >> (signal - 1) & 1) != 0;
 }
 
 bool as_restart_step(struct as_tracee *tracee, int status, bool halt)
@@ -334,11 +326,10 @@ static bool is_settled(const struct as_tracee *tracee)
     char name[32];
     char text[8] = "";
     char wanted[16];
-    struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d/stat", tracee->tid);
-    if (!as_proc_stat(AT_FDCWD, name, &stat) || as_proc_is_dead(stat.state))
+    char state = as_proc_state(tracee->tid);
+    if (state == '\0' || as_proc_is_dead(state))
         return true;
-    if (stat.state == 't') // it is to be served
+    if (state == 't') // it is to be served
         return false;
     snprintf(name, sizeof name, "/proc/%d/syscall", tracee->tid);
     snprintf(wanted, sizeof wanted, "%d ", SYS_restart_syscall);
