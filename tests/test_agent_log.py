@@ -46,7 +46,7 @@ def test_a_log_that_is_not(tmp_path: Path, kind: str) -> None:
     elif kind == "hard link":
         log.hardlink_to(victim)
     elif kind == "fifo":
-        os.mkfifo(log)  # without a reader: whoever opens it to write waits
+        os.mkfifo(log)  # without a reader: an open for writing waits
     else:
         log.touch()
         log.chmod(0o666 if kind == "mode" else 0o600)

@@ -14,12 +14,11 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tools import harness
+from tools import harness, odd
 from tools.exporting import (
     BLOCKS,
     DOCS,
@@ -46,12 +45,6 @@ FREEZE = ("--mode=freeze", "--max-pause=10s")
 WHOLE = (*FREEZE, "--arenas=100")
 # Only there when a look has failed.
 RARE = {"arenascope_exporter_looks_failed"}
-NAMED = """
-import ctypes, sys
-ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1]), 0, 0, 0)
-print("ready", flush=True)
-sys.stdin.readline()
-"""
 THREADS = """
 import threading, time
 for _ in range(3):
@@ -69,18 +62,6 @@ def with_policy(agent: Path) -> dict[str, str]:
         "ARENASCOPE_TRIM": "every=200ms,min=1000G,max-hold=5ms",
         "ARENASCOPE_LOG": "/dev/null",
     }
-
-
-@contextmanager
-def called(name: bytes) -> Iterator[int]:
-    command = [sys.executable, "-c", NAMED, name.hex()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        try:
-            assert child.stdout
-            assert child.stdout.readline() == b"ready\n"
-            yield child.pid
-        finally:
-            child.kill()
 
 
 def test_the_page_says_what_a_summary_says(arenadump: harness.Arenadump) -> None:
@@ -185,7 +166,7 @@ def test_a_look_that_fails_leaves_no_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [b'a"b\\c\nd{}=', b"\xff\xfe\x1b[31m", "é\u2028\u202e".encode(), b" # HELP x y"])
 def test_names_cannot_break_the_page(name: bytes) -> None:
-    with called(name) as pid, exporting(pid) as exporter:
+    with odd.called(name) as pid, exporting(pid) as exporter:
         page = exporter.after_turn()
         plain = exporter.get({})[1]
     expected = printable(name[:15].decode("utf-8", "surrogateescape"))
@@ -272,7 +253,7 @@ def test_only_this_machine_is_served_unless_the_user_says_so() -> None:
         made = parse_address(address)
         assert made
         assert made.is_loopback, address
-    with called(b"quiet") as pid:
+    with odd.called(b"quiet") as pid:
         public = [sys.executable, "-m", "arenascope", "exporter", str(pid), "--listen=0.0.0.0:0", "--public"]
         with subprocess.Popen(public, stderr=subprocess.PIPE, text=True) as child:
             assert child.stderr
@@ -292,7 +273,7 @@ def test_an_address_that_is_taken_is_said() -> None:
 
 
 def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
-    with called(b"quiet") as pid, exporting(pid) as exporter:
+    with odd.called(b"quiet") as pid, exporting(pid) as exporter:
         exporter.after_turn()
         with ExitStack() as silent:
             for _ in range(CLIENTS):

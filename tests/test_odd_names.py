@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import test_bad_input
 import test_modes
 import test_profile_entry
 from test_timeline_damage import BOOT, MIB, moment
-from tools import harness
+from tools import harness, odd
 
 from arenascope import files
 from arenascope.cli.main import main
@@ -31,24 +30,6 @@ NAME = b"\xff\xe2\x82X\x1b[2J"
 ARGUMENT = b"\xfe\x1b]0;x\x07"
 ESCAPED = r"\xff\xe2\x82X\x1b[2J"
 REPLACED = "\ufffd\ufffd\ufffdX\x1b[2J"  # one for each byte, as in a dump
-NAMED = """
-import ctypes, sys
-ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[2]), 0, 0, 0)
-print("ready", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextmanager
-def called(name: bytes = NAME, program: str = sys.executable) -> Iterator[int]:
-    command: list[Any] = [program, "-c", NAMED, ARGUMENT, name.hex()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        try:
-            assert child.stdout
-            assert child.stdout.readline() == b"ready\n"
-            yield child.pid
-        finally:
-            child.kill()
 
 
 def test_bytes_that_are_not_utf8_are_told_one_by_one() -> None:
@@ -61,7 +42,7 @@ def test_bytes_that_are_not_utf8_are_told_one_by_one() -> None:
 
 
 def test_a_process_keeps_its_name(arenadump: harness.Arenadump, tmp_path: Path, capsysbinary: Any) -> None:
-    with called() as pid:
+    with odd.called(NAME, ARGUMENT) as pid:
         process = process_at(pid)
         assert process
         assert os.fsencode(process.comm) == NAME
@@ -92,7 +73,7 @@ def test_a_process_keeps_its_name(arenadump: harness.Arenadump, tmp_path: Path, 
 
 def test_the_tests_look_past_such_a_process() -> None:
     """Those that ask each process of the machine for its name."""
-    with called() as pid:
+    with odd.called(NAME, ARGUMENT) as pid:
         assert not test_bad_input.is_kernel_thread(pid)
         assert pid not in test_profile_entry.guards()
         assert pid not in test_modes.supervisors(os.getpid())
@@ -133,5 +114,5 @@ def test_lines_of_the_kernels_end_with_a_newline_alone(tmp_path: Path, monkeypat
 def test_a_long_name_of_letters_that_are_not_ascii() -> None:
     """The kernel cuts a name after 15 bytes, in the middle of a letter, too."""
     name = "ärger-äöüß-prozess"
-    with called(name.encode()) as pid:
+    with odd.called(name.encode(), ARGUMENT) as pid:
         assert [each.pid for each in OfCommand(name).choose(all_processes())] == [pid]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_timeline_damage import BOOT, MIB, written
+from test_timeline_damage import BOOT, MIB, good
 
 from arenascope import files
 from arenascope.errors import ArenascopeError, Code
@@ -22,15 +22,9 @@ from arenascope.timeline.own_copy import Copy, untouchable
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import COMPANIONS, TimelineStore
 
+__all__ = ["good"]  # a fixture
 NOBODY = 65534
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("timeline") / "good"
-    written(path)
-    return path
 
 
 @pytest.fixture

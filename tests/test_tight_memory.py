@@ -133,7 +133,7 @@ def test_a_limit_further_up(arenadump: harness.Arenadump, group: tight.TightCgro
 def test_where_it_would_be_slowed_down(
     arenadump: harness.Arenadump, group: tight.TightCgroup, target: subprocess.Popen[str]
 ) -> None:
-    """memory.high kills nobody, but lets whoever meets it wait for seconds."""
+    """memory.high kills no process, but a process that meets it waits for seconds."""
     if not group.unified:
         pytest.xfail("memory.high is of version 2 of cgroups, and this machine's memory is with version 1")
     group.leave(LITTLE, soft=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from . import debian, harness, programs
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
+USERFAULTFD = Path("/proc/sys/vm/unprivileged_userfaultfd")
 READ = 63 if debian.NATIVE == "arm64" else 0  # the number of the system call
 
 
@@ -84,3 +86,24 @@ def tracer(pid: int) -> int:
         if line.startswith("TracerPid:"):
             return int(line.split()[1])
     raise AssertionError(f"/proc/{pid}/status has no TracerPid")
+
+
+CALLED = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[-1]), 0, 0, 0)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextlib.contextmanager
+def called(name: bytes, *arguments: bytes, program: str = sys.executable) -> Iterator[int]:
+    """The PID of a Python that has given itself a name, of any bytes, and waits."""
+    command: list[str | bytes] = [program, "-c", CALLED, *arguments, name.hex()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            yield child.pid
+        finally:
+            child.kill()

@@ -49,7 +49,7 @@ class Source(NamedTuple):
 
 
 def rights_of(target: str) -> Rights | None:
-    """Those of a process, or of whoever may have written a file. None: our own are all that we have.
+    """Those of a process, or of the user who may have written a file. None: our own are all that we have.
 
     To be asked before the look: a process may become one of another user meanwhile.
     """
