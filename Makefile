@@ -16,6 +16,10 @@ export PATH := /usr/lib/ccache:$(PATH)
 export CCACHE_BASEDIR := $(CURDIR)
 $(VENV)/built build-static-amd64 build-static-arm64: export CCACHE_NOHASHDIR := 1
 
+# Python keeps what it has compiled, for its next start. Images of containers often forbid it (this variable): then each of the hundreds of
+# starts of the tests compiles the whole package, and each process of pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Whatever the C program or the Python package is made from.
 SOURCES := $(shell find inspector visualize tests/unit tests/support setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
@@ -207,6 +211,7 @@ $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 	meson compile -C $(BUILD)
 	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
 	echo ../../../../visualize | tee $(VENV)/lib/python3*/site-packages/__editable__.arenascope-*.pth >/dev/null
+	$(VENV)/bin/python -m compileall -q visualize/arenascope
 	touch $@
 
 $(VENV)/bin/python:

@@ -164,6 +164,8 @@ class Tree:
             return f"build: {problem}"
         os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
         os.environ["PYTHONPATH"] = str(self.path / PACKAGE)  # before what is installed
+        # What is compiled is known by its seconds and size: two faults of one file may have both in common.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         os.environ["CHUNK_TYPES"] = str(self.build / "tests/unit/chunk_types")
         os.environ["LIST_TYPES"] = str(self.build / "tests/unit/list_types")
         os.environ["PLACE_NAMES"] = str(self.build / "tests/unit/place_names")
