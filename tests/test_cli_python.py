@@ -18,7 +18,7 @@ import synthetic_dump as synthetic
 from click.testing import CliRunner
 from rich.console import Console
 from tools import harness, programs
-from tools.command import PARK, arenascope
+from tools.command import PARK, arenascope, here
 from tools.running import started
 
 from arenascope import format as fmt
@@ -157,14 +157,14 @@ def _options(command: click.Command) -> Iterator[str]:
 
 
 def test_an_unknown_command() -> None:
-    done = arenascope("reprot")
+    done = here("reprot")
     assert done.returncode == Code.USAGE
     assert "No such command 'reprot'" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["trim", "inject"])
 def test_how_long_a_thread_is_looked_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
-    done = arenascope(command, "--timeout", "soon", parked, arenadump=arenadump.path)
+    done = here(command, "--timeout", "soon", parked, arenadump=arenadump.path)
     assert done.returncode == Code.USAGE
     assert "--timeout 'soon': give a time" in done.stderr
 

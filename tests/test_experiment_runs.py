@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tools import harness
+from tools.command import here
 
 from arenascope.agent import find_agent
 from arenascope.errors import ArenascopeError, Code
@@ -369,7 +370,7 @@ def test_arenascopes_own_policy_gives_memory_back(
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], code: Code, says: str, tmp_path: Path) -> None:
-    done = run("run", *arguments, cwd=tmp_path)
+    done = here("experiment", "run", *arguments, cwd=tmp_path)
     assert (done.returncode, says in done.stderr) == (code, True), done.stderr
     assert not list(tmp_path.iterdir())
 

@@ -17,6 +17,7 @@ import pytest
 import synthetic_dump as synthetic
 from PIL import Image
 from tools import harness, tiers
+from tools.command import here
 from tools.running import process
 
 from arenascope import format as fmt
@@ -36,6 +37,11 @@ def run(*arguments: str | Path | int, cwd: Path | None = None) -> subprocess.Com
     command = [sys.executable, "-m", "arenascope", "report", *map(str, arguments)]
     env = {**os.environ, "ARENASCOPE_ARENADUMP": str(harness.arenadump_path().resolve())}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=cwd)
+
+
+def run_here(*arguments: str | Path | int, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same without a process of its own."""
+    return here("report", *arguments, arenadump=harness.arenadump_path().resolve(), cwd=cwd)
 
 
 @pytest.fixture
@@ -70,7 +76,7 @@ def test_of_a_process_with_pictures(arenadump: harness.Arenadump, tmp_path: Path
 
 def test_chunks_are_left_out_when_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("pins") as pid:
-        assert run(pid, "--no-chunks", "-o", tmp_path / "r.html").returncode == 0
+        assert run_here(pid, "--no-chunks", "-o", tmp_path / "r.html").returncode == 0
     assert "without <code>--chunks</code>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -82,14 +88,14 @@ def test_default_name(dump: Path, tmp_path: Path) -> None:
 
 
 def test_the_name_of_the_page_cannot_command_the_terminal(dump: Path, tmp_path: Path) -> None:
-    done = run(dump, "-o", "\x1b[31m.html", cwd=tmp_path)
+    done = run_here(dump, "-o", "\x1b[31m.html", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "\\x1b[31m.html: open it in a browser\n")
 
 
 def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("untouched")
     (tmp_path / "link.html").symlink_to(tmp_path / "victim")
-    done = run(dump, "-o", tmp_path / "link.html")
+    done = run_here(dump, "-o", tmp_path / "link.html")
     assert done.returncode == Code.IO
     assert "not a regular file" in done.stderr
     assert (tmp_path / "victim").read_text() == "untouched"
@@ -107,7 +113,7 @@ def test_a_symlink_is_not_followed(dump: Path, tmp_path: Path) -> None:
 def test_errors_have_a_code_and_leave_nothing(
     arguments: list[str], code: Code, says: str, dump: Path, tmp_path: Path
 ) -> None:
-    done = run(*[str(dump) if word == "DUMP" else word for word in arguments], cwd=tmp_path)
+    done = run_here(*[str(dump) if word == "DUMP" else word for word in arguments], cwd=tmp_path)
     assert done.returncode == code
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -129,7 +135,7 @@ def test_a_page_for_which_there_is_no_room(dump: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_for_pictures_that_is_none(dump: Path, tmp_path: Path) -> None:
-    done = run(dump, "--png", dump, cwd=tmp_path)
+    done = run_here(dump, "--png", dump, cwd=tmp_path)
     assert done.returncode == Code.IO
     assert f"'{dump}' exists already, and is not a directory" in done.stderr
 
@@ -154,14 +160,14 @@ def test_dumps_that_lack_things(tmp_path: Path) -> None:
         if "arenas" in names:
             made["threads"] = made["threads"][:0]
         path = synthetic.write(tmp_path / f"dump{index}", made)
-        done = run(path, path, "-o", tmp_path / "r.html", "--png", tmp_path / f"stills{index}")
+        done = run_here(path, path, "-o", tmp_path / "r.html", "--png", tmp_path / f"stills{index}")
         assert done.returncode == 0, done.stderr
 
 
 def test_pictures_without_chunks(tmp_path: Path) -> None:
     """What lacks is said, and names no file of ours that is gone by then."""
     with process("pins") as pid:
-        done = run(pid, "--no-chunks", "-o", tmp_path / "r.html", "--png", tmp_path / "stills")
+        done = run_here(pid, "--no-chunks", "-o", tmp_path / "r.html", "--png", tmp_path / "stills")
     assert done.returncode == 0, done.stderr
     assert "no chunk records, so there are overviews only" in done.stderr
     assert ".arenascope-" not in done.stderr
@@ -226,7 +232,7 @@ def test_pages_of_two_sizes_are_not_compared(tmp_path: Path) -> None:
     one = synthetic.write(tmp_path / "one", made)
     made["meta"][0]["page_size"] = 65536
     made["heaps"][0]["page_count"] = 1
-    done = run(one, synthetic.write(tmp_path / "other", made), "-o", tmp_path / "r.html")
+    done = run_here(one, synthetic.write(tmp_path / "other", made), "-o", tmp_path / "r.html")
     assert done.returncode == Code.BAD_INPUT
     assert "4096, 65536" in done.stderr
 
