@@ -122,6 +122,7 @@ def parked(
         yield from scene_of(arenadump, program.pid, libc, scratch, memory=MEMORY, live=dump)
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("kind", vandal.KINDS)
 def test_a_wrecked_heap_is_reported(parked: Scene, arenadump: harness.Arenadump, kind: str) -> None:
     assert parked.sure

@@ -25,6 +25,7 @@ MINUTE = 60
 CHUNK = 512
 LOOKS = 120
 RUNS = 50
+BY_DAY = 20  # of these
 WITHIN = 10  # looks after which a leak is found, and a growth that has ended is forgotten
 RATES = (0.1, 1, 10)  # MiB a minute
 
@@ -102,10 +103,13 @@ def still(_: np.random.Generator) -> Made:
 HARMLESS = (noise, lasting, chunks, teeth, cache, warm, steps, still)
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(BY_DAY), pytest.param(range(BY_DAY, RUNS), marks=pytest.mark.nightly("limits"))], ids=str
+)
 @pytest.mark.parametrize("kind", HARMLESS, ids=lambda kind: kind.__name__)
-def test_what_does_not_leak_is_no_suspect(kind: Callable[[np.random.Generator], Made]) -> None:
+def test_what_does_not_leak_is_no_suspect(kind: Callable[[np.random.Generator], Made], seeds: range) -> None:
     wrong = []
-    for seed in range(RUNS):
+    for seed in seeds:
         random = np.random.default_rng(seed)
         time, made = times(random), kind(random)
         wrong += [

@@ -184,6 +184,7 @@ def test_one_arena_alone(own_libc: debian.Libc, start: Start, churn_program: Pat
         assert "there is no arena" in program.trim.run(arena=chosen.address + 16).error
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("where", ["unsorted", "sorted"])
 def test_a_list_is_turned_round_and_nothing_else(
     libc: debian.Libc, start: Start, storm_program: Path, arenadump: harness.Arenadump, where: str
@@ -212,6 +213,7 @@ def test_a_list_is_turned_round_and_nothing_else(
         program.ask("check")
 
 
+@pytest.mark.nearest
 @pytest.mark.parametrize("hold", [0, 200_000])
 def test_storm(libc: debian.Libc, start: Start, storm_program: Path, arenadump: harness.Arenadump, hold: int) -> None:
     with start(harness.under(libc, storm_program, "8", "20000", "1")) as program:
