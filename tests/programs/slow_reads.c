@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Preloaded into arenadump: the first read of its target's memory after each supervisor that it has started, when the target has
 // been caught, takes $SLOW_READS milliseconds. So any machine is too slow for a limit that is lower. If $SLOW_READS_FILE
-// is set, it makes this file first, and goes on as soon as it is gone.
+// is set, it makes this file first, and goes on as soon as it is gone; if $SLOW_READS_TRACED is, as soon as nobody traces that
+// process: who waits for the end of a pause cannot be faster than a limit of it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,6 +17,19 @@
 
 static atomic_bool armed;
 
+static int is_traced(const char *pid)
+{
+    char line[256];
+    int traced = 0;
+    snprintf(line, sizeof line, "/proc/%s/status", pid);
+    FILE *status = fopen(line, "re");
+    while (status && fgets(line, sizeof line, status))
+        traced |= strncmp(line, "TracerPid:\t", 11) == 0 && line[11] != '0';
+    if (status)
+        fclose(status);
+    return traced;
+}
+
 static void dawdle(void)
 {
     const char *ms = getenv("SLOW_READS");
@@ -24,8 +38,10 @@ static void dawdle(void)
     const char *file = getenv("SLOW_READS_FILE");
     if (file)
         close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    const char *traced = getenv("SLOW_READS_TRACED");
     const struct timespec rest = {.tv_nsec = 1000000};
-    for (long left = strtol(ms, NULL, 10); left > 0 && (!file || access(file, F_OK) == 0); left--)
+    for (long left = strtol(ms, NULL, 10);
+         left > 0 && (!file || access(file, F_OK) == 0) && (!traced || is_traced(traced)); left--)
         nanosleep(&rest, NULL);
 }
 

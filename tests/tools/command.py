@@ -50,4 +50,4 @@ def here(
         patch.setattr("sys.stdin", io.StringIO())
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([str(argument) for argument in arguments])
-    return subprocess.CompletedProcess(list(arguments), code, out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess([str(argument) for argument in arguments], code, out.getvalue(), err.getvalue())
