@@ -347,8 +347,9 @@ def test_thread_local_variables(where: str, compiler: str, debug: str, tmp_path:
     assert found == made
 
 
+@pytest.mark.parametrize("times", [15, pytest.param(100, marks=pytest.mark.nightly("limits"))])
 @pytest.mark.parametrize("what", ["debug file", ".dwo file", "package"])
-def test_damaged_debug_information(what: str, tmp_path: Path) -> None:
+def test_damaged_debug_information(what: str, times: int, tmp_path: Path) -> None:
     """Whatever the file says: an answer, or an error with its reason, in bounded time; never a signal."""
     if what == "debug file":
         made, file = split(tmp_path)
@@ -364,7 +365,7 @@ def test_damaged_debug_information(what: str, tmp_path: Path) -> None:
     whole = file.read_bytes()
     rng = random.Random(1)
     with running(made) as truth:
-        for _ in range(40):
+        for _ in range(times):
             damaged = bytearray(whole)
             part = rng.choice(parts)
             start, size = rng.choice([(start, size) for name, start, size in places if name == part])
