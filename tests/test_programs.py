@@ -48,13 +48,16 @@ def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadu
         os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our look and the kernel's word
         wait_until_stopped(pid)
         before = kernel.smaps(pid)
-        summary = arenadump.summary(pid)
+        summary = arenadump.summary(pid, "--mode=freeze")
         wait_until_stopped(pid)  # it must be again what it was before
-        resident = [{m.start: (m.path, m.counts["Rss"]) for m in each} for each in (before, kernel.smaps(pid))]
-        assert resident[0] == resident[1], "our look made pages resident"
-    rss = kernel.total(before, "Rss")
+        behind = kernel.smaps(pid)
+    # The kernel may have dropped pages of files meanwhile; nobody but us can have brought some in.
+    resident = [{m.start: m.counts["Rss"] for m in each} for each in (before, behind)]
+    assert resident[0].keys() == resident[1].keys()
+    assert not [hex(at) for at, bytes_of in resident[1].items() if bytes_of > resident[0][at]], "made resident by us"
     ledger = summary["ledger"]
-    assert sum(ledger.values()) == summary["kernel"]["rss"] == rss
+    assert sum(ledger.values()) == summary["kernel"]["rss"]
+    assert kernel.total(behind, "Rss") <= summary["kernel"]["rss"] <= kernel.total(before, "Rss")
     assert ledger["unknown"] == 0
     assert summary["snapshot"]["torn_chunks"] == 0
     assert summary["allocator"]["malloc"] == ("jemalloc" if name == "redis-server" else "glibc")

@@ -107,7 +107,13 @@ class Arenadump:
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
     def check(self, *arguments: str | int | Path, **options: Any) -> str:
-        """Runs it; its output. What it says on stderr shows when it fails."""
+        """Runs it; its output. What it says on stderr shows when it fails.
+
+        A freeze may take as long as it needs: by itself it is given up after two seconds, which a busy machine exceeds.
+        """
+        words = " ".join(map(str, arguments))
+        if re.search("--mode[= ]freeze", words) and "--max-pause" not in words:
+            arguments = (*arguments, "--max-pause=600s")
         done = self.run(*arguments, **options)
         assert done.returncode == 0, f"arenadump {arguments} ended with {done.returncode}: {done.stderr}"
         return done.stdout
