@@ -231,6 +231,23 @@ def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Aren
     assert told["without_stack"]["count"] == 0
 
 
+BUILT = {"3.1": ["OBJSPACE", "COUNT", "BLOCKING"], "3.4": ["OBJSPACE", "COUNT", "BLOCKING", "NAME", "PATH", "FIRST"]}
+
+
+@pytest.mark.parametrize(("release", "place"), [(release, place) for release in BUILT for place in BUILT[release]])
+def test_a_ruby_that_was_built_differently(
+    stage: Stage, arenadump: harness.Arenadump, release: str, place: str
+) -> None:
+    """One of its functions reads elsewhere than those of its release do: none of its frames is believed."""
+    hidden = ["-DHIDDEN"] if release == "3.4" else []
+    process = stage.start(
+        [str(programs.build("forged_iseqs", "-rdynamic", f"-DBUILT={place}", *hidden))], ARENASCOPE_PROFILE="exact"
+    )
+    assert process.stdout
+    pid, _, made = map(int, process.stdout.readline().split())
+    assert blocks(profile(arenadump, pid)) == {(): made}
+
+
 def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Its frames are not guessed."""
     program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")

@@ -26,7 +26,7 @@ REASONS = {
     "mkdir open64 openat64 read readlink renameat unlink unlinkat write writev secure_getenv fstatfs64 pread64",
     "the list of loaded objects; it waits for the loader's lock, which loader.c takes before": "dl_iterate_phdr",
     "the loader's lock": "pthread_mutex_trylock pthread_mutex_unlock",
-    "a value of the thread's own, without a lock: CPython's state of the thread": "pthread_getspecific",
+    "a value of the thread's own, without a lock: the thread as CPython and Ruby 2.7 have it": "pthread_getspecific",
     "words of the thread's own": "pthread_self pthread_setcancelstate",
     "how libc mangles addresses in a jmp_buf, which Ruby's tags may be": "_setjmp",
 }
@@ -36,7 +36,6 @@ KNOWN = {name for names in REASONS.values() for name in names.split()}
 POINTERS = {
     r"(?:hook|entry)_\w+|as_recorder_close": "what the hook stands for",
     r"as_python_dealloc": "what the hook stands for: it is called by what is there",
-    r"as_cruby_\w+": "seven functions of libruby's, by a thread that is in libruby (ruby.h: as_cruby_is_there)",
     r"as_recorder_chains_\w+|as_recorder_start|as_profile_stacks_add": "a function of ours, which the caller names",
     r"as_recorder_map_entries|as_recorder_write_slots|pass|write_object": "as_target's functions, which are ours",
     r"as_unwind_\w+|run_one|as_program_run": "a switch of ours",

@@ -3,22 +3,26 @@
 // (ruby_current_ec, a thread-local variable; before 3.0 one variable, of the thread that has the VM's lock). The structures behind
 // are those of vm_core.h and iseq.h of the release. From 3.3 on these variables have no symbols: they are found by what they say
 // (ruby_places.c). Nothing is believed by the release alone: a context's thread names the context, the VM and the thread; control frames
-// fill the end of the VM's stack; for each call of the bytecode loop there is a tag on the C stack; and where Ruby has functions that say
-// what an iseq is, they say the same.
+// fill the end of the VM's stack; for each call of the bytecode loop there is a tag on the C stack; and the machine code of Ruby's own
+// functions reads where the layout says. No function of Ruby's is called.
 #include "profile/ruby.h"
 #include "profile/objects.h"
 
 #include <pthread.h>
 #include <string.h>
 
+// A VM has three mutexes before its objspace. The table has those of x86-64.
+enum { MUTEXES = 3, MUTEX_SIZE = 40 };
+#define OBJSPACE(offset) ((offset) + MUTEXES * (sizeof(pthread_mutex_t) - MUTEX_SIZE))
+
 #define TO_3_1                                                                                                         \
     .path = 64, .label = 80, .first_line = 88, .first_line_shift = 1, .code_location = 100, .lines = 120,              \
     .line_count = 136, .positions = 144, .body_read = 152, .text = 16
 
 #define FROM_3_3                                                                                                       \
-    .hidden = true, .thread = 48, .ec = 48, .vm = 32, .native = 40, .id = 16, .main_thread = 40, .frame_size = 56,     \
-    .path = 64, .label = 80, .first_line = 88, .code_location = 100, .lines = 112, .line_count = 128,                  \
-    .positions = 136, .line_size = 12, .body_read = 144, .text = 24
+    .hidden = true, .thread = 48, .ec = 48, .vm = 32, .native = 40, .id = 16, .blocking = 248, .main_thread = 40,      \
+    .frame_size = 56, .path = 64, .label = 80, .first_line = 88, .code_location = 100, .lines = 112,                   \
+    .line_count = 128, .positions = 136, .line_size = 12, .body_read = 144, .text = 24
 
 static const struct as_cruby_layout layouts[] = {
     {.major = 2,
@@ -29,6 +33,9 @@ static const struct as_cruby_layout layouts[] = {
      .id = 72,
      .blocking = 152,
      .main_thread = 152 + sizeof(pthread_mutex_t), // which is one of the variables before it
+     .objspace = OBJSPACE(1152),
+     .gc_flags = 16,
+     .gc_count = 424,
      .frame_size = 56,
      .line_size = 8,
      TO_3_1},
@@ -40,11 +47,14 @@ static const struct as_cruby_layout layouts[] = {
      .id = 80,
      .blocking = 168,
      .main_thread = 40,
+     .objspace = OBJSPACE(1104),
+     .gc_flags = 16,
+     .gc_count = 440,
      .frame_size = 64,
      .line_size = 12,
      TO_3_1},
-    {.major = 3, .minor = 3, FROM_3_3},
-    {.major = 3, .minor = 4, FROM_3_3},
+    {.major = 3, .minor = 3, .objspace = OBJSPACE(1304), .gc_flags = 16, .gc_count = 1392, FROM_3_3},
+    {.major = 3, .minor = 4, .objspace = OBJSPACE(1296), .gc_flags = 20, .gc_count = 1008, FROM_3_3},
 };
 
 struct as_cruby as_cruby;
@@ -99,18 +109,11 @@ static bool find_context(const struct as_recorder_object *o, const struct dl_phd
            (!symbol || symbol->st_value <= left) && as_cruby.ec_offset % sizeof(uintptr_t) == 0;
 }
 
-static void find_functions(const struct as_recorder_object *o)
+static void find_exec(const struct as_recorder_object *o)
 {
     const ElfW(Sym) *exec = as_recorder_find_symbol(o, "rb_vm_exec", STT_FUNC);
     atomic_store(&as_cruby.exec_end, exec ? o->bias + exec->st_value + exec->st_size : 0);
     atomic_store(&as_cruby.exec, exec ? o->bias + exec->st_value : 0);
-    as_cruby.during_gc = (int (*)(void))address_of(o, "rb_during_gc", STT_FUNC);
-    as_cruby.gc_count = (size_t(*)(void))address_of(o, "rb_gc_count", STT_FUNC);
-    as_cruby.has_lock = (int (*)(void))address_of(o, "ruby_thread_has_gvl_p", STT_FUNC);
-    as_cruby.label = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_label", STT_FUNC);
-    as_cruby.path = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_path", STT_FUNC);
-    as_cruby.first_line = (uintptr_t(*)(uintptr_t))address_of(o, "rb_iseq_first_lineno", STT_FUNC);
-    as_cruby.line = (unsigned (*)(uintptr_t, size_t))address_of(o, "rb_iseq_line_no", STT_FUNC);
 }
 
 // Where it may be unloaded at any time, a thread's own variables say whether the thread is in it, and so whether it is there.
@@ -120,10 +123,11 @@ static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *
     if (!find_context(o, info, l->hidden) || (as_cruby.ec_variable && !stays))
         return false;
     find_ends(o);
-    find_functions(o);
+    find_exec(o);
     as_cruby.stays = stays;
     as_cruby.layout = *l;
     as_cruby.loop = as_cruby.loop_end = 0;
+    atomic_store(&as_cruby.key, 0);
     as_cruby.secret = as_cruby_find_secret();
     atomic_store(&as_cruby.located, false);
     uintptr_t vm_place = address_of(o, "ruby_current_vm_ptr", STT_OBJECT);
@@ -131,9 +135,7 @@ static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *
         __atomic_store_n(&as_cruby.vm_places[i], i == 0 ? vm_place : 0, __ATOMIC_RELAXED);
     atomic_store(&as_cruby.tries, 0);
     atomic_store(&as_cruby.located, !l->hidden);
-    bool named =
-        l->hidden ? as_cruby.label && as_cruby.path && as_cruby.first_line && as_cruby.line : as_cruby.exec && vm_place;
-    return named && as_cruby.during_gc && as_cruby.gc_count && as_cruby.has_lock;
+    return (l->hidden || (as_cruby.exec && vm_place)) && as_cruby_readers_agree(o, l);
 }
 
 struct ruby_finding {

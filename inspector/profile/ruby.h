@@ -2,6 +2,7 @@
 // Ruby's control frames as a thread's own allocations see them. docs/profile.md says what is read, and what is not. Internal to profile/.
 //
 //   ruby.c          where Ruby is in this process, and which layout its structures have
+//   ruby_readers.c  whether Ruby's own functions read where the layout says
 //   ruby_places.c   what no symbol names: variables, and the functions that run bytecode
 //   ruby_context.c  the execution context of the calling thread
 //   ruby_walk.c     its frames
@@ -13,15 +14,19 @@
 #include "profile/fast.h"
 #include "profile/inner.h"
 
+#include <pthread.h>
+
 #pragma GCC visibility push(hidden) // of what is declared, too: else its address is read from a table each time
 
 // Offsets in the structures of one release, all in bytes.
 struct as_cruby_layout {
     uint16_t major, minor;
     uint16_t thread;               // of rb_execution_context_t: its rb_thread_t
-    uint16_t ec, vm, id, blocking; // of rb_thread_t; blocking 0: has_lock() says it
+    uint16_t ec, vm, id, blocking; // of rb_thread_t
     uint16_t native;               // the same: the native thread, which has the id then; 0: it has the id itself
     uint16_t main_thread;          // of rb_vm_t
+    uint16_t objspace;             // the same
+    uint16_t gc_flags, gc_count;   // of rb_objspace_t
     uint16_t frame_size;           // of rb_control_frame_t
     uint16_t path, label, first_line, first_line_shift, code_location; // of rb_iseq_constant_body
     uint16_t lines, line_count, positions;                             // the same
@@ -55,13 +60,7 @@ struct as_cruby {
     _Atomic uintptr_t loop_end;     // written first
     _Atomic uintptr_t exec;     // the function that keeps a tag for each call of the bytecode loop; 0: not yet known
     _Atomic uintptr_t exec_end; // written first
-    int (*during_gc)(void);
-    size_t (*gc_count)(void);
-    int (*has_lock)(void);
-    uintptr_t (*label)(uintptr_t iseq); // NULL: it has no such function
-    uintptr_t (*path)(uintptr_t iseq);
-    uintptr_t (*first_line)(uintptr_t iseq);
-    unsigned (*line)(uintptr_t iseq, size_t word);
+    _Atomic uint32_t key;       // of the threads, where they share ec_variable, + 1; 0: not yet known
 };
 extern struct as_cruby as_cruby;
 
@@ -80,12 +79,16 @@ enum { AS_CRUBY_SIZE = 4, AS_CRUBY_INSTRUCTIONS = 8 }; // of its body
 // An execution context, and how it says that it is the calling thread's and may be read.
 struct as_cruby_context {
     uintptr_t place, context; // where its address stands, and what is there; 0: nothing is known
-    uintptr_t thread, native, vm;
+    uintptr_t thread, native, vm, objspace;
     uint64_t since; // as as_recorder.readable_since
 };
 
 // ruby.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be looked for again.
 bool as_cruby_find(void);
+
+// ruby_readers.c: whether the machine code of Ruby's own functions reads where the layout says. They are not called.
+struct as_recorder_object;
+bool as_cruby_readers_agree(const struct as_recorder_object *o, const struct as_cruby_layout *l);
 
 // ruby_places.c: finds the bytecode loop by the code of one of its instructions.
 void as_cruby_find_loop(uintptr_t instruction);
@@ -114,8 +117,32 @@ static inline bool as_cruby_is_own(const struct as_cruby_layout *l, const struct
     return as_inner_word(own->thread + l->ec) == own->context &&
            (!l->native || as_inner_word(own->thread + l->native) == own->native) &&
            as_inner_word(own->native + l->id) == as_recorder_self() && as_inner_word(own->thread + l->vm) == own->vm &&
-           (!l->blocking || as_inner_word(own->thread + l->blocking) == 0) &&
-           as_inner_word(own->vm + l->main_thread) != 0; // a VM that ends has no main thread, and then no heap
+           as_inner_word(own->thread + l->blocking) == 0 &&
+           as_inner_word(own->vm + l->main_thread) != 0 && // a VM that ends has no main thread, and then no heap
+           as_inner_word(own->vm + l->objspace) == own->objspace;
+}
+
+// Of a thread whose own context this is: whether a garbage collection is under way, and how many have begun.
+enum { AS_CRUBY_DURING_GC = 1 << 5 };
+static inline bool as_cruby_collects(const struct as_cruby_context *own)
+{
+    return as_inner_half(own->objspace + as_cruby.layout.gc_flags) & AS_CRUBY_DURING_GC;
+}
+static inline uint64_t as_cruby_gc_count(const struct as_cruby_context *own)
+{
+    return as_inner_word(own->objspace + as_cruby.layout.gc_count);
+}
+
+// ruby_context.c: which of libc's keys leads to the threads, + 1: by the calling thread. 0: it is none of Ruby's, or does not have the VM's lock.
+uint32_t as_cruby_find_key(void);
+// The calling thread, where all threads share the variable of their context; 0: it is none of Ruby's. The variable is another thread's
+// unless this one has the VM's lock.
+static inline uintptr_t as_cruby_keyed_thread(void)
+{
+    uint32_t key = atomic_load_explicit(&as_cruby.key, memory_order_relaxed);
+    if (__builtin_expect(key == 0, 0) && (key = as_cruby_find_key()) == 0)
+        return 0;
+    return (uintptr_t)pthread_getspecific((pthread_key_t)(key - 1));
 }
 // Whether the variables are known: found by what they say of the calling thread.
 bool as_cruby_locate(void);
@@ -128,7 +155,7 @@ enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONME
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
 
 // Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that has a tag on its C stack.
-// All bytecode is run by such functions, and Ruby's variables and functions are read and called only then.
+// All bytecode is run by such functions, and Ruby's variables are read only then.
 static inline bool as_cruby_is_there(uintptr_t context)
 {
     return as_cruby.stays || as_inner_word(context + AS_CRUBY_TAG) != 0;
@@ -157,12 +184,11 @@ static inline uintptr_t as_cruby_own_context_again(const struct as_cruby_context
     const struct as_cruby_layout *l = &as_cruby.layout;
     if (!atomic_load_explicit(&as_cruby.located, memory_order_acquire) || own->context == 0 ||
         own->since != atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed) ||
-        as_inner_word(own->place) != own->context || as_inner_word(own->context + l->thread) != own->thread ||
-        !as_cruby_is_own(l, own) || !as_cruby_is_there(own->context) || as_cruby_vm() != own->vm ||
-        (as_cruby.ec_variable && !as_cruby.has_lock()) ||
-        (!as_cruby.ec_variable && !l->blocking && !as_cruby.has_lock()))
+        (as_cruby.ec_variable && as_cruby_keyed_thread() != own->thread) || as_inner_word(own->place) != own->context ||
+        as_inner_word(own->context + l->thread) != own->thread || !as_cruby_is_own(l, own) ||
+        !as_cruby_is_there(own->context) || as_cruby_vm() != own->vm)
         return 0;
-    return as_cruby.during_gc() ? 0 : own->context;
+    return as_cruby_collects(own) ? 0 : own->context;
 }
 
 // ruby_walk.c: as as_recorder_inner() (interpreters.h); the stack that `sp` is on is readable up to `end`.
@@ -189,6 +215,8 @@ bool as_cruby_file(uintptr_t body, struct as_cruby_text *text);
 enum { AS_CRUBY_PLAIN = 54, AS_CRUBY_PLAIN_EACH = 9, AS_CRUBY_PLAIN_BITS = 7 };
 enum { AS_CRUBY_BLOCK = 512, AS_CRUBY_BLOCK_BYTES = 80, AS_CRUBY_BLOCK_RANKS = 8, AS_CRUBY_BLOCK_WORDS = 16 };
 enum { AS_CRUBY_RANK_BITS = 9 };
+// How many lines' beginnings there are up to a word of bytecode, which is one of the iseq's.
+uint64_t as_cruby_rank(const struct as_cruby_text *positions, uint64_t word);
 // The table of lines, and the one that says which line an instruction has: `length` bytes of each.
 bool as_cruby_lines(uintptr_t body, struct as_cruby_text *lines, struct as_cruby_text *positions);
 

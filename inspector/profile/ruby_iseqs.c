@@ -11,6 +11,7 @@ enum {
     ISEQ_READ = 24,
     STRING_READ = 32, // of a String, and of an Array with two elements
 };
+enum { WORD = 64 };
 enum { LENGTH = 16, ELSEWHERE = 24, LENGTH_SHIFT = 14, LENGTH_IN_FLAGS = 31 }; // of a String
 enum { FIRST = 16, SECOND = 24 };                                              // of an Array that has them in itself
 
@@ -55,6 +56,29 @@ bool as_cruby_lines(uintptr_t body, struct as_cruby_text *lines, struct as_cruby
            as_inner_readable(lines->at, lines->length) && as_inner_readable(positions->at, positions->length);
 }
 
+uint64_t as_cruby_rank(const struct as_cruby_text *positions, uint64_t word)
+{
+    if (word < AS_CRUBY_PLAIN)
+        return as_inner_word(positions->at + word / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t)) >>
+                   word % AS_CRUBY_PLAIN_EACH * AS_CRUBY_PLAIN_BITS &
+               ((1 << AS_CRUBY_PLAIN_BITS) - 1);
+    uintptr_t block = positions->at + AS_CRUBY_PLAIN / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t) +
+                      (word - AS_CRUBY_PLAIN) / AS_CRUBY_BLOCK * AS_CRUBY_BLOCK_BYTES;
+    uintptr_t bit = (word - AS_CRUBY_PLAIN) % AS_CRUBY_BLOCK;
+    uint64_t bits = as_inner_word(block + AS_CRUBY_BLOCK_WORDS + bit / WORD * sizeof(uint64_t))
+                    << (WORD - 1 - bit % WORD);
+    uint64_t before =
+        bit < WORD ? 0 : as_inner_word(block + AS_CRUBY_BLOCK_RANKS) >> (bit / WORD - 1) * AS_CRUBY_RANK_BITS;
+    return as_inner_half(block) + (before & ((1 << AS_CRUBY_RANK_BITS) - 1)) + (uint64_t)__builtin_popcountll(bits);
+}
+
+// Up to its last word, an iseq has as many lines' beginnings as the table of lines says.
+static bool has_each_line(uintptr_t body, const struct as_cruby_text *lines, const struct as_cruby_text *positions)
+{
+    uint32_t words = as_inner_half(body + AS_CRUBY_SIZE);
+    return as_cruby_rank(positions, words - 1) == lines->length / as_cruby.layout.line_size;
+}
+
 static void remember(uintptr_t iseq, uintptr_t body, uint64_t gcs, uint64_t identity)
 {
     struct as_cruby_known *known = as_cruby_known_at(iseq);
@@ -63,18 +87,6 @@ static void remember(uintptr_t iseq, uintptr_t body, uint64_t gcs, uint64_t iden
     atomic_store_explicit(&known->identity, identity, memory_order_relaxed);
     atomic_store_explicit(&known->check, as_cruby_print_of(body) ^ identity, memory_order_relaxed);
     atomic_store_explicit(&known->iseq, as_recorder_mix_in(gcs, iseq), memory_order_release);
-}
-
-// Whether Ruby's own functions, where it has them, read the same in an iseq. They do nothing else.
-static bool says_the_same(uintptr_t iseq, uintptr_t body)
-{
-    const struct as_cruby_layout *l = &as_cruby.layout;
-    uintptr_t path = as_inner_word(body + l->path), first_line = as_inner_word(body + l->first_line);
-    bool is_array = (as_inner_word(path) & AS_CRUBY_TYPE) == AS_CRUBY_ARRAY;
-    uint32_t number = (uint32_t)(first_line >> l->first_line_shift);
-    return (!as_cruby.label || as_cruby.label(iseq) == as_inner_word(body + l->label)) &&
-           (!as_cruby.path || as_cruby.path(iseq) == (is_array ? as_inner_word(path + FIRST) : path)) &&
-           (!as_cruby.first_line || as_cruby.first_line(iseq) == ((uintptr_t)number << 1 | 1));
 }
 
 bool as_cruby_identify(uintptr_t iseq, uint64_t gcs, uint64_t *identity)
@@ -87,7 +99,8 @@ bool as_cruby_identify(uintptr_t iseq, uint64_t gcs, uint64_t *identity)
     if ((flags & AS_CRUBY_TYPE) != AS_CRUBY_IMEMO ||
         (flags >> AS_CRUBY_IMEMO_SHIFT & AS_CRUBY_IMEMO_TYPE) != AS_CRUBY_ISEQ || body % sizeof body != 0 ||
         !as_inner_readable(body, l->body_read) || !as_cruby_text(as_inner_word(body + l->label), &label) ||
-        !as_cruby_file(body, &file) || !as_cruby_lines(body, &lines, &positions) || !says_the_same(iseq, body))
+        !as_cruby_file(body, &file) || !as_cruby_lines(body, &lines, &positions) ||
+        !has_each_line(body, &lines, &positions))
         return false;
     uint64_t hash = as_inner_hash(as_inner_word(body + l->first_line), label.at, label.length);
     hash = as_inner_hash(hash, file.at, file.length);

@@ -4,27 +4,9 @@
 
 #include <string.h>
 
-enum { WORD = 64 };
-
-static uint64_t rank_of(const struct as_cruby_text *positions, uintptr_t word)
-{
-    if (word < AS_CRUBY_PLAIN)
-        return as_inner_word(positions->at + word / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t)) >>
-                   word % AS_CRUBY_PLAIN_EACH * AS_CRUBY_PLAIN_BITS &
-               ((1 << AS_CRUBY_PLAIN_BITS) - 1);
-    uintptr_t block = positions->at + AS_CRUBY_PLAIN / AS_CRUBY_PLAIN_EACH * sizeof(uint64_t) +
-                      (word - AS_CRUBY_PLAIN) / AS_CRUBY_BLOCK * AS_CRUBY_BLOCK_BYTES;
-    uintptr_t bit = (word - AS_CRUBY_PLAIN) % AS_CRUBY_BLOCK;
-    uint64_t bits = as_inner_word(block + AS_CRUBY_BLOCK_WORDS + bit / WORD * sizeof(uint64_t))
-                    << (WORD - 1 - bit % WORD);
-    uint64_t before =
-        bit < WORD ? 0 : as_inner_word(block + AS_CRUBY_BLOCK_RANKS) >> (bit / WORD - 1) * AS_CRUBY_RANK_BITS;
-    return as_inner_half(block) + (before & ((1 << AS_CRUBY_RANK_BITS) - 1)) + (uint64_t)__builtin_popcountll(bits);
-}
-
-// 0: it has none, or Ruby's own function says another one. The place is where the frame goes on: the word before belongs to the
+// 0: it has none. The place is where the frame goes on: the word before belongs to the
 // instruction that it is in.
-static uint64_t line_at(uintptr_t iseq, uintptr_t body, int64_t at)
+static uint64_t line_at(uintptr_t body, int64_t at)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;
     struct as_cruby_text lines, positions;
@@ -32,9 +14,9 @@ static uint64_t line_at(uintptr_t iseq, uintptr_t body, int64_t at)
         return 0;
     uint64_t count = lines.length / l->line_size, word = (uint64_t)at / sizeof(uintptr_t);
     word -= word > 0;
-    uint64_t rank = count == 1 ? 1 : rank_of(&positions, word);
+    uint64_t rank = count == 1 ? 1 : as_cruby_rank(&positions, word);
     int32_t line = rank > 0 && rank <= count ? (int32_t)as_inner_half(lines.at + (rank - 1) * l->line_size) : 0;
-    return line > 0 && (!as_cruby.line || as_cruby.line(iseq, word) == (unsigned)line) ? (uint64_t)line : 0;
+    return line > 0 ? (uint64_t)line : 0;
 }
 
 // As much as there is room for.
@@ -56,5 +38,5 @@ uint64_t as_cruby_name(struct as_inner_walk *walk, const struct as_inner_frame *
     if (as_cruby_file(body, &text))
         copy_text(&text, walk->file, sizeof walk->file);
     return as_inner_line(walk, (uint32_t)(as_inner_word(body + l->first_line) >> l->first_line_shift),
-                         line_at(frame->code, body, frame->at - (int64_t)as_inner_word(body + AS_CRUBY_INSTRUCTIONS)));
+                         line_at(body, frame->at - (int64_t)as_inner_word(body + AS_CRUBY_INSTRUCTIONS)));
 }

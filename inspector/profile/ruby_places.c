@@ -24,7 +24,12 @@ uintptr_t as_cruby_vm_of(uintptr_t context, struct as_cruby_context *own)
     uintptr_t native = own->native = l->native ? as_inner_word(thread + l->native) : thread;
     uintptr_t vm = own->vm = as_inner_word(thread + l->vm);
     bool readable = native % sizeof native == 0 && as_inner_readable(native, l->id + sizeof native) && vm != 0 &&
-                    vm % sizeof vm == 0 && as_inner_readable(vm, l->main_thread + sizeof vm);
+                    vm % sizeof vm == 0 && as_inner_readable(vm, l->main_thread + sizeof vm) &&
+                    as_inner_readable(vm + l->objspace, sizeof vm);
+    uintptr_t objspace = own->objspace = readable ? as_inner_word(vm + l->objspace) : 0;
+    readable = objspace != 0 && objspace % sizeof objspace == 0 &&
+               as_inner_readable(objspace + l->gc_flags, sizeof(uint32_t)) &&
+               as_inner_readable(objspace + l->gc_count, sizeof(uint64_t));
     return readable && as_cruby_is_own(l, own) ? vm : 0;
 }
 

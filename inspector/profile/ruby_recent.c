@@ -54,7 +54,8 @@ uint32_t as_cruby_recall(struct as_recorder_thread *thread, const struct as_unwi
     struct as_recorder_last *last = thread->before;
     struct frames f;
     uintptr_t context = last ? as_cruby_own_context_again(&last->ruby.own) : 0;
-    if (context == 0 || !find_frames(context, &f) || !as_cruby_is_current(&last->ruby, as_cruby.gc_count(), f.end))
+    if (context == 0 || !find_frames(context, &f) ||
+        !as_cruby_is_current(&last->ruby, as_cruby_gc_count(&last->ruby.own), f.end))
         return 0;
     const uintptr_t size = as_cruby.layout.frame_size, outer = f.frame + f.inner * size;
     size_t same = as_cruby_count_same(&last->ruby, outer, 0);

@@ -327,7 +327,7 @@ bool as_cruby_walk(const struct as_recorder_thread *thread, uintptr_t sp, uintpt
                              .sp = sp,
                              .end = end,
                              .tag = as_inner_word(context + AS_CRUBY_TAG),
-                             .gcs = as_cruby.gc_count(),
+                             .gcs = as_cruby_gc_count(&own),
                              .keys = as_recorder.scratch[thread->index].ends};
     if (stack == 0 && frame == 0) // it ends
         return true;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Says that it is Ruby 3.1 (-DHIDDEN: 3.4; -DRELEASE=9: 3.9), whose control frames are right at first, and then wrong: each pointer and size of them in turn is set to each
-// of several bad values, and memory is allocated.
+// Says that it is Ruby 3.1 (-DHIDDEN: 3.4; -DRELEASE=9: 3.9), whose control frames are right at first, and then wrong: each pointer and size of
+// them in turn is set to each of several bad values, and memory is allocated. -DBUILT=COUNT (or another offset): one of its functions reads
+// elsewhere, as that of a Ruby that was built differently. None of them may be called: each ends the program.
 //
 //   forged_iseqs    prints "PID GOOD ALL": how many blocks of SIZE were allocated with right frames, and altogether; and waits
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +14,22 @@
 
 enum { SIZE = 9001, GOOD = 5, PAGE = 4096 };
 enum { STACK_SIZE = 8, CURRENT = 16, TAG = 24, THREAD = 48 }; // of the execution context
-enum { MAIN = 40 };                                           // of the VM
 enum { LABEL = 24, BEFORE = 56 };                             // of a tag
 enum { PC = 0, ISEQ = 16, ENVIRONMENT = 32 };                 // of a control frame
 enum { BODY = 16, WORDS = 4, CODE = 8, PATH = 64, NAME = 80, FIRST = 88 };
+enum { LOCKS = sizeof(pthread_mutex_t) }; // of x86-64: 40 bytes each
 #ifdef HIDDEN
+enum { MAIN = 40, OBJSPACE = 1296 + 3 * (LOCKS - 40) }; // of the VM
+enum { FLAGS = 20, COUNT = 1008 };                      // of the objspace
+enum { BLOCKING = 248 };
 enum { MINOR = 4, VM = 32, CONTEXT = 48, NATIVE = 40, ID = 16, FRAME = 56, TEXT = 24 };
 enum { LINES = 112, LINE_COUNT = 128, POSITIONS = 136, FIRST_SHIFT = 0 };
 #define OWN static
 #else
-enum { MINOR = 1, VM = 32, CONTEXT = 40, NATIVE = 168, ID = 80, FRAME = 64, TEXT = 16 };
+enum { MAIN = 40, OBJSPACE = 1104 + 3 * (LOCKS - 40) };
+enum { FLAGS = 16, COUNT = 440 };
+enum { BLOCKING = 168 };
+enum { MINOR = 1, VM = 32, CONTEXT = 40, NATIVE = 0, ID = 80, FRAME = 64, TEXT = 16 };
 enum { LINES = 120, LINE_COUNT = 136, POSITIONS = 144, FIRST_SHIFT = 1 };
 #define OWN
 #endif
@@ -35,60 +43,57 @@ const int ruby_api_version[3] = {3, RELEASE, 0};
 OWN char *volatile ruby_current_vm_ptr;
 OWN __thread char *volatile ruby_current_ec;
 
-static char vm[64], thread[512], native[64], context[256], iseq[40], body[256], name[40], path[40], outer_name[40],
-    outer_iseq[40], outer_body[256];
+static char vm[2048], objspace[2048], thread[512], native[64], context[256], iseq[40], body[256], name[40], path[40],
+    outer_name[40], outer_iseq[40], outer_body[256];
 static uint64_t stack[STACK_WORDS], environments[4], code[16];
 static uint32_t lines[6];
 static uint64_t positions[2];
 static unsigned long blocks;
 
-int rb_during_gc(void)
-{
-    return 0;
-}
+// What Ruby's own functions read, which is not called. With BUILT, one of them reads elsewhere.
+#ifndef BUILT
+#define BUILT -1
+#endif
+#define PLACE(place) ((int)(place) == (int)(BUILT) ? (place) + 8 : (place))
 
-size_t rb_gc_count(void)
-{
-    static size_t count;
-    return count++; // nothing is remembered
-}
+static char *volatile called; // NULL
 
-int ruby_thread_has_gvl_p(void)
-{
-    return 1;
-}
-
-// What Ruby's own functions say of an iseq, and whether it is another thing.
-static uint64_t lie;
-
-#ifdef HIDDEN
-static void *in_body(char *its_iseq, size_t at)
+static void *word_at(char *object, size_t at)
 {
     void *found;
-    memcpy(&found, its_iseq + BODY, sizeof found);
-    memcpy(&found, (char *)found + at, sizeof found);
+    memcpy(&found, object + at, sizeof found);
     return found;
 }
 
+int rb_during_gc(void)
+{
+    return *(char *)word_at(called, PLACE(OBJSPACE));
+}
+
+void *rb_gc_count(void)
+{
+    return word_at(called, PLACE(COUNT));
+}
+
+void *ruby_thread_has_gvl_p(void)
+{
+    return word_at(called, PLACE(BLOCKING));
+}
+
+#ifdef HIDDEN
 void *rb_iseq_label(char *its_iseq)
 {
-    return lie == 1 ? NULL : in_body(its_iseq, NAME);
+    return word_at(word_at(its_iseq + (size_t)called, BODY), PLACE(NAME));
 }
 
 void *rb_iseq_path(char *its_iseq)
 {
-    return lie == 8 ? NULL : in_body(its_iseq, PATH);
+    return word_at(word_at(its_iseq + (size_t)called, BODY), PLACE(PATH));
 }
 
-uintptr_t rb_iseq_first_lineno(char *its_iseq)
+int rb_iseq_first_lineno(char *its_iseq)
 {
-    return ((uintptr_t)in_body(its_iseq, FIRST) & UINT32_MAX) << 1 | (lie < 9);
-}
-
-unsigned rb_iseq_line_no(char *its_iseq, size_t word)
-{
-    (void)its_iseq;
-    return word < 3 ? 8 : 9;
+    return *(int *)((char *)word_at(its_iseq + (size_t)called, BODY) + PLACE(FIRST));
 }
 #endif
 
@@ -121,9 +126,13 @@ static void put_iseq(char *object, char *its_body, char *its_name)
 
 static void __attribute__((noinline)) allocate(int count)
 {
-    for (int i = 0; i < count; i++, blocks++)
+    static size_t collections;
+    for (int i = 0; i < count; i++, blocks++) {
+        collections++; // nothing is remembered
+        memcpy(objspace + COUNT, &collections, sizeof collections);
         if (!malloc(SIZE))
             abort();
+    }
 }
 
 static char *gone(void)
@@ -144,10 +153,12 @@ OWN void __attribute__((noinline)) rb_vm_exec(void)
     ruby_current_vm_ptr = vm;
     ruby_current_ec = context;
     put(vm, MAIN, thread);
+    put(vm, OBJSPACE, objspace);
     put(thread, VM, vm);
     put(thread, CONTEXT, context);
     put(TEXT == 16 ? thread : native, ID, __builtin_thread_pointer());
-    put(thread, NATIVE, TEXT == 16 ? NULL : native);
+    if (TEXT != 16)
+        put(thread, NATIVE, native);
     put(context, 0, stack);
     put(context, STACK_SIZE, (void *)STACK_WORDS);
     put(context, CURRENT, frames);
@@ -166,8 +177,8 @@ OWN void __attribute__((noinline)) rb_vm_exec(void)
     code[0] = (uintptr_t)allocate + 1; // it seems to be the bytecode loop
     lines[0] = 8;
     lines[3] = 9;
-    positions[0] =
-        1 | 1 << 7 | 1 << 14 | 2 << 21 | UINT64_C(2) << 28 | UINT64_C(2) << 35; // the fourth word is on line 9
+    for (size_t word = 0; word < sizeof code / sizeof *code; word++) // the fourth one is on line 9
+        positions[word / 9] |= (word < 3 ? UINT64_C(1) : UINT64_C(2)) << word % 9 * 7;
     environments[0] = METHOD & ~0x20;
     environments[1] = METHOD;
     environments[2] = DUMMY;
@@ -178,19 +189,18 @@ OWN void __attribute__((noinline)) rb_vm_exec(void)
         put(frames + i * FRAME, ENVIRONMENT, environments + i);
     }
     allocate(GOOD);
-#ifdef HIDDEN
-    const uint64_t lies[] = {1, 8, 9};
+    lines[5] = 1; // one more line than the code has: the table is none of it
+    body[LINE_COUNT] = 3;
     put_text(name, "wrong");
-    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        lie = lies[i];
-        allocate(1);
-    }
-    lie = 0;
-    put_text(name, "right");
-    lines[3] = 5; // Ruby's own function says 9
     allocate(1);
-    lines[3] = 9;
-#endif
+    body[LINE_COUNT] = 2;
+    objspace[FLAGS] = 1 << 5; // a collection is under way
+    allocate(1);
+    objspace[FLAGS] = 0;
+    put(thread, BLOCKING, vm); // the thread does not have the lock
+    allocate(1);
+    put(thread, BLOCKING, NULL);
+    put_text(name, "right");
     struct {
         void *object;
         size_t at;
@@ -202,9 +212,13 @@ OWN void __attribute__((noinline)) rb_vm_exec(void)
                  {thread, VM},
                  {thread, CONTEXT},
                  {TEXT == 16 ? thread : native, ID},
+#ifdef HIDDEN
                  {thread, NATIVE},
+#endif
                  {(void *)&ruby_current_vm_ptr, 0},
-                 {&lie, 0},
+                 {vm, OBJSPACE},
+                 {thread, BLOCKING},
+                 {objspace, FLAGS - FLAGS % 8},
                  {first, LABEL},
                  {first, BEFORE},
                  {second, LABEL},
