@@ -248,26 +248,25 @@ def test_words() -> None:
     ]
 
 
-def test_the_call_stack_that_leaks_is_named(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    path = tmp_path / "timeline"
+def test_the_call_stack_that_leaks_is_named(
+    arenadump: harness.Arenadump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, looks, each_turn = tmp_path / "timeline", 16, 5
     with served(tmp_path, arenadump, "-g") as server, opened(path) as file:
         assert server.stdin
+        clocked(file, monkeypatch)
         watching = Watch(file, group_of(server.pid), ["--mode=freeze"], lambda _: None)
-        steps, begun = 0, time.monotonic()
-        for _ in range(16):
-            time.sleep(0.2)
-            # As many as the time asks for, right before the look: a busy machine has its looks at uneven times.
-            due = int((time.monotonic() - begun) / 0.05) + 1
-            server.stdin.write("o" * (due - steps))
+        for _ in range(looks):
+            server.stdin.write("o" * each_turn)
             server.stdin.flush()
-            steps = due
             odd.wait_for_read(server.pid)
             watching.turn(0.001)
     told = answer(path)
     (site,) = [each for each in told["suspects"] if each["kind"] == "site"]
     assert site["title"].startswith("allocated by allocate < open_connections < main")
     assert site["held"] == site["count"] * 3008
-    assert site["count"] == steps * 500, "the first 2,000 have another caller"
+    assert site["count"] == looks * each_turn * 500, "the first 2,000 have another caller"
+    assert site["per_minute"]["rate"] == pytest.approx(60 / STEP * each_turn * 500 * 3008, rel=1e-6)
     (size,) = [each for each in told["suspects"] if each["kind"] == "size"]
     assert size["key"] == 3008
     assert size["alike"] == [site["title"]]
