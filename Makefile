@@ -85,7 +85,7 @@ soak:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
-	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000) --targets faults
+	$(VENV)/bin/python tests/soak_faults.py --injections $(or $(INJECTIONS),1000)
 	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
 	$(VENV)/bin/python tests/soak_recorder.py --days $(or $(DAYS),1)
 	$(VENV)/bin/python tests/soak_storm.py --recordings $(or $(RECORDINGS),300)

@@ -5,7 +5,6 @@
 The targets meanwhile call setuid, fork, exec, dlopen and dlclose, start and cancel threads, and end.
 
     .venv/bin/python tests/soak_inject.py --injections 1000 [--suite bookworm ...] [--seed 1]
-    .venv/bin/python tests/soak_inject.py --injections 1000 --targets faults [--kind node ...]
 
 Prints what was done and what went wrong as JSON; exit code 1 when anything did. `make soak` runs it for long; a short
 run is in tests/test_inject_meanwhile.py.
@@ -21,7 +20,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -31,7 +29,7 @@ from typing import Any
 # By its path, from wherever it is run.
 sys.path.insert(0, str(Path(__file__).parent))
 import soak
-from tools import debian, faulting, harness, programs
+from tools import debian, harness, programs
 
 # All but the first and the third have a thread that waits, and so can be injected at any time. Where threads are
 # cancelled, nobody calls setuid: the two deadlock by themselves, in every glibc from 2.31 to 2.44, within seconds.
@@ -322,59 +320,12 @@ def soak_for(
     return counts
 
 
-def work_on(pid: int, arenadump: harness.Arenadump, done: Counter[str], folder: Path) -> None:
-    """All that runs code in a thread of the process."""
-    for name, command in (
-        ("injections", ["inject", "--timeout", TIMEOUT]),
-        ("recordings", ["record", "--for", "5ms", "--timeout", TIMEOUT, "-o", folder / "dump"]),
-        ("snapshots", ["summary", "--mode", "snapshot"]),
-        ("trims", ["trim", "--deep", "--timeout", TIMEOUT]),
-    ):
-        ended = arenadump.run(*command, pid)
-        done[name if ended.returncode == 0 else f"{name} that failed"] += 1
-        if ended.returncode != 0:
-            print(f"{name}: exit {ended.returncode}: {ended.stderr.strip()}", file=sys.stderr, flush=True)
-
-
-def soak_faults(kind: str, rounds: int, arenadump: harness.Arenadump, folder: Path) -> Counter[str]:
-    """Fresh programs that use faults all the time, and what was done to them. `harmed` and `held` are to stay away."""
-    done: Counter[str] = Counter()
-    for _ in range(rounds):
-        process = faulting.start(kind)
-        try:
-            work_on(process.pid, arenadump, done, folder)
-            if process.poll() is None and set(faulting.tracers(process.pid)) != {"0"}:
-                done["held"] += 1
-            if problem := faulting.end(process):
-                done["harmed"] += 1
-                print(f"{kind}: {problem}", file=sys.stderr, flush=True)
-        finally:
-            process.kill()
-            process.wait()
-    return done
-
-
-def main_of_faults(rounds: int, kinds: list[str], arenadump: harness.Arenadump) -> int:
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in kinds:
-            done = soak_faults(kind, rounds, arenadump, Path(folder))
-            wrong += done["harmed"] + done["held"]
-            print(json.dumps({kind: done}), flush=True)
-    return 1 if wrong else 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Soak the injector on targets that check themselves.")
     parser.add_argument("--injections", type=int, default=1000)
     parser.add_argument("--suite", action="append", choices=list(debian.SUITES), help="a libc; all unless told")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--targets", choices=("selfcheck", "faults"), default="selfcheck")
-    parser.add_argument("--kind", action="append", choices=faulting.KINDS, help="of faults; all unless told")
     options = parser.parse_args()
-    if options.targets == "faults":
-        dump = harness.Arenadump(harness.arenadump_path())
-        return main_of_faults(options.injections, options.kind or list(faulting.KINDS), dump)
     suites = options.suite or list(debian.SUITES)
     counts = soak_for(
         options.injections, suites, harness.Arenadump(harness.arenadump_path()), options.seed, progress=True

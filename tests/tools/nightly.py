@@ -82,7 +82,7 @@ PARTS = {
         Part(
             "soak-faults",
             "1,000 injections into users of faults",
-            (f"{PYTHON} tests/soak_inject.py --injections 1000 --targets faults",),
+            (f"{PYTHON} tests/soak_faults.py --injections 1000",),
         ),
         Part("soak-headroom", "looks near limits of memory", (f"{PYTHON} tests/soak_headroom.py --looks 25",)),
         Part("soak-watch", "a watch of three servers", ("make soak-watch HOURS=0.8",), ("experiments",)),
