@@ -7,6 +7,7 @@
 #include "cli/text.h"
 #include "inject/carry.h"
 #include "inject/entry_guard.h"
+#include "inject/filters.h"
 #include "inject/mappings.h"
 #include "profile/head.h"
 #include "target/process/process.h"
@@ -114,11 +115,12 @@ static bool is_readable(const struct as_client *agent, struct as_target *t, stru
                          agent->pid);
 }
 
-// An agent that is there already has not counted them.
-static bool has_mappings(const struct as_options *o, struct as_target *t, struct as_error *err)
+// With an agent that is there already nobody has looked at its mappings and filters.
+static bool has_room(const struct as_options *o, struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
-    return o->force || (as_process_refresh_maps(p, false, err) && as_inject_has_mappings(p, AS_RECORDER_MAPPINGS, err));
+    return o->force || (as_process_refresh_maps(p, false, err) &&
+                        as_inject_has_mappings(p, AS_RECORDER_MAPPINGS, err) && as_inject_passes_filters(p, true, err));
 }
 
 // Begins the recording. Hooks at entries that somebody left who was killed are taken out.
@@ -130,7 +132,7 @@ static bool begin(const struct as_options *o, const struct as_client *agent, str
              o->exact    ? "exact"
              : !o->rates ? "1"
                          : "");
-    if (!has_mappings(o, t, err) || !as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
+    if (!has_room(o, t, err) || !as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
         return false;
     bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
               : *page != 0 ? as_entries_mend(t, *page, err)
@@ -192,6 +194,7 @@ bool as_cmd_record(const struct as_options *o, struct as_error *err)
     struct as_inject_options how = as_options_injection(o);
     how.present_only = o->stop;
     how.mappings = o->stop ? 0 : AS_RECORDER_MAPPINGS;
+    how.everywhere = !o->stop;
     if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
         return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
     bool ok = is_possible(o, err) && as_look_open_process(&look, "record", o->target, err);

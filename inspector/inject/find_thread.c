@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/find_thread.h"
+#include "target/process/filters.h"
 #include "target/process/one_thread.h"
 #include "target/process/remote.h"
 
@@ -23,6 +24,14 @@ struct obstacles {
     char loader[128];
     char thread[192];
     pid_t tid;
+    bool filtered; // all threads have come under a seccomp filter meanwhile
+};
+
+// How one goes through the threads.
+struct round {
+    bool touchy_too; // also those that would notice
+    bool patient;    // looking alone is seen not to do
+    uint64_t deadline;
 };
 
 // Is the tracee where it may do it? If not, and if it has been in libc for long, it is waited for outside.
@@ -38,7 +47,8 @@ static bool is_ready(const struct as_thread_search *s, struct as_tracee *tracee,
            as_thread_is_safe(t, plan, tracee, patient, o->thread, sizeof o->thread);
 }
 
-static bool try_thread(const struct as_thread_search *s, pid_t tid, bool patient, struct obstacles *o)
+static bool try_thread(const struct as_thread_search *s, pid_t tid, enum as_thread_filter filter, bool patient,
+                       struct obstacles *o)
 {
     struct as_process *p = s->p;
     if (!as_process_stop_one(p, tid))
@@ -52,6 +62,11 @@ static bool try_thread(const struct as_thread_search *s, pid_t tid, bool patient
                  tracee->group_stopped ? "it is stopped (SIGSTOP or the like)" : "a signal was about to be delivered");
         return false;
     }
+    // Now it cannot set one for itself any more.
+    if (as_thread_filter(p, tid) != filter) {
+        snprintf(o->thread, sizeof o->thread, "it has come under a seccomp filter");
+        return false;
+    }
     // The loader's lock once more: now this thread cannot take it any more.
     if (!is_ready(s, tracee, patient, o) || as_plan_loader_is_busy(s->plan, &p->base, o->loader, sizeof o->loader))
         return false;
@@ -60,23 +75,38 @@ static bool try_thread(const struct as_thread_search *s, pid_t tid, bool patient
     return true;
 }
 
-// Goes through the threads, in several rounds: at first only those that would not notice. False: none would do. True: the
-// last tracee is the one, stopped.
-static bool try_all_threads(const struct as_thread_search *s, bool touchy_too, bool patient, uint64_t deadline,
-                            struct obstacles *o, struct as_error *err)
+// Goes through the threads of one kind. True: the last tracee is the one, stopped.
+static bool try_threads(const struct as_thread_search *s, enum as_thread_filter filter, const struct round *round,
+                        size_t *met, struct obstacles *o)
 {
     struct as_process *p = s->p;
-    if (!as_process_list_threads(p, err))
-        return false;
-    for (size_t i = 0; i < p->tids.count && as_now_ns() < deadline; ++i) {
+    *met = 0;
+    for (size_t i = 0; i < p->tids.count && as_now_ns() < round->deadline; ++i) {
         pid_t tid = p->tids.items[i];
-        if (as_process_is_touchy(p, tid) && !touchy_too)
+        if (as_thread_filter(p, tid) != filter)
             continue;
-        if (try_thread(s, tid, patient, o))
+        ++*met;
+        if (as_process_is_touchy(p, tid) && !round->touchy_too)
+            continue;
+        if (try_thread(s, tid, filter, round->patient, o))
             return true;
         as_process_resume(&p->base);
     }
     return false;
+}
+
+// The library's calls, and those of the thread that it starts, are made under the filters of the thread that is used.
+static bool try_all_threads(const struct as_thread_search *s, const struct round *round, struct obstacles *o,
+                            struct as_error *err)
+{
+    size_t unfiltered;
+    size_t filtered;
+    if (!as_process_list_threads(s->p, err))
+        return false;
+    if (try_threads(s, AS_THREAD_UNFILTERED, round, &unfiltered, o))
+        return true;
+    o->filtered = unfiltered == 0;
+    return s->force && (o->filtered || round->patient) && try_threads(s, AS_THREAD_FILTERED, round, &filtered, o);
 }
 
 bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_error *err)
@@ -95,7 +125,8 @@ bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_
         if (round > 0 && !as_process_refresh_maps(p, false, err))
             return false;
         bool busy = as_plan_loader_is_busy(s->plan, &p->base, o.loader, sizeof o.loader);
-        if (!busy && try_all_threads(s, round > 0, as_now_ns() - began > s->patience_ns / PATIENT, deadline, &o, err)) {
+        const struct round how = {round > 0, as_now_ns() - began > s->patience_ns / PATIENT, deadline};
+        if (!busy && try_all_threads(s, &how, &o, err)) {
             s->result->search_ns = as_now_ns() - began;
             return true;
         }
@@ -111,7 +142,9 @@ bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_
                        p->base.pid, (int)tracer);
     if (looks == 0)
         return as_fail(err, AS_DENIED, "process %d: no thread could be examined: %s", p->base.pid,
-                       o.loader[0] ? o.loader : "no thread stopped");
+                       o.loader[0]  ? o.loader
+                       : o.filtered ? "all have come under a seccomp filter"
+                                    : "no thread stopped");
     return as_fail(
         err, AS_DENIED,
         "process %d: no thread was ever at a place where a library can be loaded without the risk of a deadlock; in "

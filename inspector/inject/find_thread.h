@@ -9,6 +9,7 @@ struct as_thread_search {
     struct as_process *p;
     const struct as_plan *plan;
     uint64_t patience_ns;
+    bool force; // a thread under a seccomp filter may do it: where there is no other, or none that will do for long
     struct as_inject_result *result; // which thread it is, what it was doing, how many looks and how long it took
 };
 

@@ -2,6 +2,7 @@
 // The inspector's side of an injection: makes the plan, starts the injector, waits for what it tells.
 #define _GNU_SOURCE
 #include "inject/inject.h"
+#include "inject/filters.h"
 #include "inject/injector.h"
 #include "inject/mappings.h"
 #include "libc/elf.h"
@@ -178,6 +179,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     struct as_plan plan = {0};
     struct as_payload payload = {
         .plan = &plan,
+        .force = options->force,
         .patience_ns = options->patience_ns ? options->patience_ns : AS_INJECT_PATIENCE_NS,
         .watchdog_ns = options->watchdog_ns ? options->watchdog_ns : AS_INJECT_WATCHDOG_NS,
     };
@@ -188,7 +190,8 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     if (!lock(p, payload.patience_ns, err) || !as_process_refresh_maps(p, false, err) ||
         !as_malloc_find(t, AS_LAYOUT_ANY, &m, err))
         return false;
-    bool ok = as_inject_refused(p, &m, options->force, err) && as_plan_make(&plan, t, &m, err);
+    bool ok = as_inject_refused(p, &m, err) && as_plan_make(&plan, t, &m, err);
+    ok = ok && (options->force || as_inject_passes_filters(p, options->everywhere, err));
     unsigned mappings = (plan.wake == 0 ? AS_AGENT_MAPPINGS : AS_WAKE_MAPPINGS) + options->mappings;
     ok = ok && (options->force || options->present_only || as_inject_has_mappings(p, mappings, err));
     if (ok && options->present_only && plan.wake == 0)

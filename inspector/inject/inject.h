@@ -3,6 +3,7 @@
 //
 //   refusals.c  which processes are left alone, and why
 //   mappings.c  ... and where it may not have many more mappings
+//   filters.c   ... and where seccomp filters stand in the way
 //   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
 //   find_thread.c  which thread does it
 //   thread_safety.c   may this thread, here and now, call dlopen?

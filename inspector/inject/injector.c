@@ -322,7 +322,8 @@ static bool take_hold(struct injector *c, struct as_error *err)
 {
     struct as_process *p = c->p;
     uint64_t began = as_now_ns();
-    const struct as_thread_search search = {p, c->payload->plan, c->payload->patience_ns, &c->told.result};
+    const struct as_thread_search search = {p, c->payload->plan, c->payload->patience_ns, c->payload->force,
+                                            &c->told.result};
     for (int asked = 0; asked < CANDIDATES && as_find_thread(&search, began, err);) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
         uint64_t instruction = as_remote_instruction(p, c->payload->plan->system.items, c->payload->plan->system.count);

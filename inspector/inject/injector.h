@@ -16,6 +16,7 @@ struct as_payload {
     uint64_t wake;        // address in the file of AS_AGENT_WAKE
     uint64_t wake_offset; // of that function's first byte in the file
     uint64_t patience_ns, watchdog_ns;
+    bool force; // threads under a seccomp filter may do it, too
 };
 
 // What the injector tells, once; `late` may come before.

@@ -62,4 +62,4 @@ bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, stru
 
 // refusals.c
 // False, and why, when a process of this kind is never touched, or not in the state it is in.
-bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err);
+bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, struct as_error *err);

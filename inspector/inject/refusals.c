@@ -81,7 +81,7 @@ static bool refuse_now(const struct as_process *p, struct as_error *err)
     return true;
 }
 
-bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bool force, struct as_error *err)
+bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, struct as_error *err)
 {
     int pid = p->base.pid;
     if (pid == getpid())
@@ -102,12 +102,5 @@ bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, bo
                        "process %d has a shadow stack, which forbids a call from outside: preload the agent instead "
                        "(arenascope run)",
                        pid);
-    uint64_t seccomp = as_proc_status(p->view_fd, "status", "Seccomp:");
-    if (!force && seccomp != 0 && seccomp != AS_PROC_NONE)
-        return as_fail(
-            err, AS_UNSUPPORTED,
-            "process %d is under a seccomp filter, which may kill it for a system call that the agent makes: "
-            "use --force if you know that the filter allows files, mappings, sockets, threads and madvise",
-            pid);
     return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is the same on every architecture; machine.h is what is not.
 #define _GNU_SOURCE
+#include "target/process/filters.h"
 #include "target/process/machine.h"
 #include "target/process/pending.h"
 
@@ -131,10 +132,7 @@ bool as_remote_in_sequence(const struct as_tracee *tracee)
 static bool set_options(const struct as_process *p, pid_t tid, long *set, struct as_error *err)
 {
     long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-    char name[48];
-    snprintf(name, sizeof name, "task/%d/status", tid);
-    uint64_t seccomp = as_proc_status(p->proc_fd, name, "Seccomp:");
-    if (seccomp != 0 && seccomp != AS_PROC_NONE)
+    if (as_thread_filter(p, tid) == AS_THREAD_FILTERED)
         options |= AS_SUSPEND_SECCOMP;
     *set = options;
     if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) == 0)
