@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory of a process may be of a kind that answers when the process likes: userfaultfd, or a file of a file system that the
-// process serves itself. Who reads it waits in the kernel, where only the end of all threads interrupts it.
+// Memory of a process may be of a kind that answers when the process likes: a file of a file system that the process serves itself.
+// Who reads it waits in the kernel, where at most the end of all threads interrupts it. (Through /proc/PID/mem not even that does,
+// on Linux 6.18: then the thread that waits stays, and with it arenadump, which has told why.)
 #define _GNU_SOURCE
 #include "cli/watch.h"
 #include "cli/cli.h"
@@ -43,8 +44,9 @@ static void *watch(void *argument)
         last = ended;
     }
     fprintf(stderr,
-            "arenadump: process %d: a read of its memory has not returned for %d s: is that memory served by "
-            "userfaultfd, or by a file system that hangs? Try --mode freeze, which reads only resident pages\n",
+            "arenadump: process %d: a read of its memory has not returned for %d s: is a file that it has mapped on a "
+            "file system that does not answer? If the kernel lets nothing end the read, arenadump ends with that file "
+            "system\n",
             p->base.pid, LIMIT_S);
     as_signals_abandon();
     _exit(AS_DENIED);

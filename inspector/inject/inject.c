@@ -111,7 +111,7 @@ static bool await_injector(int socket, const struct as_payload *payload, pid_t i
     for (uint64_t now = as_now_ns(); ready <= 0 && now < deadline; now = as_now_ns())
         ready = poll(&other, 1, (int)((deadline - now) / 1000000 + 1));
     if (ready <= 0) {
-        // Memory of a target's may be one that answers when the target likes (userfaultfd).
+        // Memory of a target's may be one that answers when the target likes (a file of its own file system).
         told->late = true;
         return as_fail(err, AS_DENIED,
                        "the injector, process %d, has not finished within %.1f s; it continues, and restores the "

@@ -152,7 +152,7 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
                        size_t stride, bool *ok);
 
 // How many reads of its memory have come to an end, and whether one is under way: memory may be of a kind that answers when the
-// target likes (userfaultfd, a file system of its own), and the kernel waits for it.
+// target likes (a file of a file system of its own), and the kernel waits for it.
 uint64_t as_process_reads(const struct as_process *p, bool *pending);
 
 // swap.c
