@@ -110,8 +110,9 @@ static const struct command commands[] = {
      "  and waits for its answer. Refuses, with the reason, if the process might be\n"
      "  harmed (exit code 4 or 5). The process keeps a thread of the agent: the kernel\n"
      "  refuses it what only a process with one thread may do, unshare(CLONE_NEWUSER)\n"
-     "  and setns (EINVAL), and malloc takes its locks. --force: inject even under a\n"
-     "  seccomp filter, which may kill the process, or with few mappings left.\n"
+     "  and setns (EINVAL), and malloc takes its locks. --force: inject even if each\n"
+     "  thread is under a seccomp filter, which may kill the process, or with few\n"
+     "  mappings left.\n"
      "  --timeout: how long to search for a thread that can load the agent safely, and\n"
      "  to wait for dlopen (the default: 10s).\n"},
 };

@@ -136,7 +136,7 @@ def profile() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Inject even under a seccomp filter, which may kill the process, or with few mappings left.",
+    help="Inject even if a thread is under a seccomp filter, which may kill the process, or with few mappings left.",
 )
 @click.option(
     "--timeout",

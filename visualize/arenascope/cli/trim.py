@@ -29,7 +29,7 @@ from arenascope.trim import parse
 @click.option(
     "--force",
     is_flag=True,
-    help="Inject even under a seccomp filter, which may kill the process, or with few mappings left.",
+    help="Inject even if each thread is under a seccomp filter, which may kill the process, or with few mappings left.",
 )
 @click.option(
     "--timeout",
