@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Looks at a process that writes all its memory and is near its cgroup's limit: counts processes that the kernel kills.
+"""Looks at processes that write all their memory and are near their cgroups' limits: counts those that are killed.
 
-    .venv/bin/python tests/soak_headroom.py --looks 100 --headroom 1,5,10,20
+    .venv/bin/python tests/soak_headroom.py --looks 500 --headroom 1,5,10,20
 
-Each look is at a target of its own. It counts targets killed, all kills of the kernel's in the cgroups (clones
-included), looks that failed, and the modes of the answers. With --many N, N such targets are there at once (for top).
+For each headroom (per cent of what is used) there are as many pods (tests/tools/pods.py), all at the same time: small
+and large ones, with the limit at their own cgroup or at the one above. `top`, `watch` and `exporter` look at all of
+them at once, and all of them write; the other commands look at one after the other, and only that one writes. So each
+command goes on until it has looked so often at each headroom. A line of JSON for each round has the counts: looks,
+failed ones, modes where the answer says them, targets killed, and all kills of the kernel's in the cgroups (clones
+included).
 """
 
 from __future__ import annotations
@@ -12,72 +16,159 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tools import exporting, harness, tight
+from tools import exporting, harness, pods
 
-RUN = [sys.executable, "-m", "arenascope"]
-DUMP = str(harness.arenadump_path())
-PYTHON = ("watch", "top", "exporter")
+from arenascope.timeline import reader
 
-
-def look(command: str, pid: int, folder: Path) -> tuple[int, str, str]:
-    """Looks once, in the given way: the exit code, the mode where the answer says it, and what it complains of."""
-    if command == "exporter":
-        with exporting.exporting(pid, eager=True) as exporter:
-            exporter.after_turn()
-        return 0, "", ""
-    words = {
-        "dump": [DUMP, "dump", "-o", str(folder / "dump")],
-        "watch": [*RUN, "watch", "--every", "1s", "--for", "2s", "-o", str(folder / "timeline")],
-        "top": [*RUN, "top", "--once", "--json"],
-    }.get(command, [DUMP, command, "--json"])
-    done = subprocess.run([*words, str(pid)], capture_output=True, text=True, timeout=600, check=False)
-    mode = json.loads(done.stdout)["snapshot"]["mode"] if command == "summary" and done.returncode == 0 else ""
-    return done.returncode, mode, done.stderr.strip()[:200]
+PYTHON = [sys.executable, "-m", "arenascope"]
+# The same program, whose turns follow one another as fast as they can, whatever they cost.
+WATCH = "from arenascope.timeline import watch; watch.SHARE = 1e6; from arenascope.cli.main import run; run()"
+SHAPES = ((24, False), (24, True), (24, False), (24, True), (64, False))  # megabytes, nested
+TURNS = 5  # of the exporter and of watch, in each round
 
 
-def try_once(command: str, headroom: float, megabytes: int, many: int, counts: Counter[str]) -> None:
+class Look(NamedTuple):
+    """What came of a look."""
+
+    pid: int
+    failed: str = ""  # why
+    mode: str = ""
+
+
+def ran(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+def once(command: str) -> Callable[[str, list[int], Path], Iterator[Look]]:
+    """A command of arenadump's, at one pod."""
+
+    def looks(_: str, pids: list[int], folder: Path) -> Iterator[Look]:
+        for pid in pids:
+            words = ["-o", str(folder / "dump")] if command == "dump" else ["--json"]
+            done = ran([str(harness.arenadump_path()), command, *words, str(pid)])
+            if done.returncode != 0:
+                yield Look(pid, f"exit code {done.returncode}: {done.stderr.strip()[:200]}")
+            elif command == "summary":
+                yield Look(pid, mode=json.loads(done.stdout)["snapshot"]["mode"])
+            else:
+                yield Look(pid)
+
+    return looks
+
+
+def top(group: str, pids: list[int], _: Path) -> Iterator[Look]:
+    done = ran([*PYTHON, "top", "--once", "--json", "--filter", group])
+    assert done.returncode == 0, done.stderr
+    for each in json.loads(done.stdout)["processes"]:
+        if each["pid"] in pids:
+            yield Look(each["pid"], "" if each["look"] else each["why"], each["look"]["mode"] if each["look"] else "")
+
+
+def watch(group: str, pids: list[int], folder: Path) -> Iterator[Look]:
+    command = [sys.executable, "-c", WATCH, "watch", "--cgroup", group, "--every", "200ms", "-o", str(folder / "line")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        timeline = None
+        end = time.monotonic() + 600
+        while (timeline is None or len(timeline.turns) < TURNS) and child.poll() is None and time.monotonic() < end:
+            time.sleep(1)
+            with contextlib.suppress(Exception):  # it is not there yet, or being written to
+                timeline = reader.read(str(folder / "line"))
+        child.terminate()
+        _, said = child.communicate(timeout=600)
+    assert child.returncode == 0, said
+    for turn in reader.read(str(folder / "line")).turns:
+        for look in turn.looks:
+            if look.pid in pids:
+                yield Look(look.pid)
+
+
+def exporter(group: str, pids: list[int], _: Path) -> Iterator[Look]:
+    with exporting.exporting("--cgroup", group, "--processes", "100", every="10ms", eager=True) as serving:
+        page = serving.after_turn(TURNS)
+    turns = int(exporting.value(page, "arenascope_exporter_turns"))
+    modes = {each.labels["pid"]: each.labels["mode"] for each in page["arenascope_process"].samples}
+    for failed in page["arenascope_exporter_looks_failed"].samples:
+        print(f"exporter: {failed.labels}: {failed.value}", flush=True)
+    for pid in pids:
+        for turn in range(turns):
+            known = str(pid) in modes
+            yield Look(pid, "" if known else "no row", modes[str(pid)] if known and turn == 0 else "")
+
+
+COMMANDS = {name: once(name) for name in ("summary", "owners", "types", "leaks", "dump")} | {
+    "watch": watch,
+    "top": top,
+    "exporter": exporter,
+}
+AT_ONCE = ("watch", "top", "exporter")
+
+
+def one_by_one(command: str, group: str, there: list[pods.Pod]) -> dict[float, Counter[str]]:
+    """As round_of, where one pod writes at a time: on two processors twenty of them would leave no time for a look."""
+    found: dict[float, Counter[str]] = {}
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        groups = [tight.TightCgroup() for _ in range(many)]
-        for group in groups:
-            stack.enter_context(group)
-        targets = [stack.enter_context(tight.running(group.path, megabytes)) for group in groups]
-        for group in groups:
-            group.leave(int(group.usage * headroom / 100))
-        code, mode, said = look(command, targets[0].pid, folder)
-        counts["looks"] += 1
-        counts["failed"] += code != 0
-        counts[f"mode {mode}"] += bool(mode)
-        if code != 0:
-            print(f"{command}: exit code {code}: {said}", flush=True)
-        counts["targets killed"] += sum(target.poll() is not None for target in targets)
-        counts["kernel kills"] += sum(group.kills() for group in groups)
+        rests = [stack.enter_context(contextlib.ExitStack()) for _ in there]
+        for rest, pod in zip(rests, there):
+            rest.enter_context(pod.at_rest())
+        for rest, pod in zip(rests, there):
+            rest.close()
+            for headroom, counts in round_of(command, group, [pod]).items():
+                found.setdefault(headroom, Counter()).update(counts)
+            rest.enter_context(pod.at_rest())
+    return found
+
+
+def round_of(command: str, group: str, there: list[pods.Pod]) -> dict[float, Counter[str]]:
+    """Looks at all of these pods: what came of it, by headroom."""
+    found: dict[float, Counter[str]] = {pod.shape.headroom: Counter() for pod in there}
+    headrooms = {pod.pid: pod.shape.headroom for pod in there}
+    with tempfile.TemporaryDirectory() as folder:
+        for look in COMMANDS[command](group, list(headrooms), Path(folder)):
+            counts = found[headrooms[look.pid]]
+            counts["looks"] += 1
+            counts["failed"] += bool(look.failed)
+            counts[f"mode {look.mode}"] += bool(look.mode)
+            if look.failed:
+                print(f"{command} at {headrooms[look.pid]} %: {look.failed}", flush=True)
+    for pod in there:
+        found[pod.shape.headroom].update(pod.harm())
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--looks", type=int, default=25, help="of each command, at each headroom")
+    parser.add_argument("--minutes", type=float, default=1e9, help="end then, whatever was counted")
     parser.add_argument("--headroom", default="1,5,10,20", help="per cent of what is used")
-    parser.add_argument("--commands", default="summary,owners,types,leaks,dump,watch,top,exporter")
-    parser.add_argument("--megabytes", type=int, default=300)
-    parser.add_argument("--many", type=int, default=1, help="targets at once")
+    parser.add_argument("--commands", default=",".join(COMMANDS))
     chosen = parser.parse_args()
-    total: Counter[str] = Counter()
-    for command in chosen.commands.split(","):
-        for headroom in chosen.headroom.split(","):
-            counts: Counter[str] = Counter()
-            for _ in range(chosen.looks):
-                try_once(command, float(headroom), chosen.megabytes, chosen.many, counts)
-            print(f"{command} at {headroom} %: {dict(counts)}", flush=True)
-            total.update(counts)
-    print(f"all: { {name: total[name] for name in sorted(total)} }")
-    sys.exit(1 if total["targets killed"] else 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the pods go first
+    end = time.monotonic() + 60 * chosen.minutes
+    headrooms = [float(each) for each in chosen.headroom.split(",")]
+    shapes = [pods.Shape(headroom, *shape) for headroom in headrooms for shape in SHAPES]
+    total = {(command, headroom): Counter[str]() for command in chosen.commands.split(",") for headroom in headrooms}
+    with pods.running(shapes) as (group, there):
+        while time.monotonic() < end and min(counts["looks"] for counts in total.values()) < chosen.looks:
+            for command in chosen.commands.split(","):
+                if min(total[command, headroom]["looks"] for headroom in headrooms) < chosen.looks:
+                    look = round_of if command in AT_ONCE else one_by_one
+                    for headroom, counts in look(command, group, there).items():
+                        total[command, headroom].update(counts)
+                        print(json.dumps([command, headroom, total[command, headroom]]), flush=True)
+    harmed = sum(counts["targets killed"] for counts in total.values())
+    print(f"load {os.getloadavg()[0]:.0f}; targets killed: {harmed}")
+    sys.exit(1 if harmed else 0)
 
 
 if __name__ == "__main__":

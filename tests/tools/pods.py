@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Many processes that write all their memory, each alone in a memory cgroup that leaves it little room."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from . import kernel, tight
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a pod is like."""
+
+    headroom: float  # per cent of what it uses
+    megabytes: int
+    nested: bool  # the limit is that of the cgroup above its own
+
+
+class Pod:
+    """A process in its cgroup. One that was killed is followed by another."""
+
+    def __init__(self, shape: Shape, parent: str, stack: contextlib.ExitStack) -> None:
+        self.shape = shape
+        self._parent, self._stack = parent, stack
+        self._start()
+
+    def _start(self) -> None:
+        self._here = contextlib.ExitStack()
+        self._stack.push(self._here)
+        self._group = self._here.enter_context(tight.TightCgroup(f"{self._parent}/pod"))
+        inside = self._group.inner("container") if self.shape.nested else self._group.path
+        self._seen = 0
+        self._process = self._here.enter_context(tight.running(inside, self.shape.megabytes))
+        self._group.leave(int(self._group.usage * self.shape.headroom / 100))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """It writes nothing meanwhile."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def harm(self) -> Counter[str]:
+        """What has come of it. If it is dead, there is a new one afterwards."""
+        dead = self._process.poll() is not None
+        found = Counter({"targets killed": int(dead), "kernel kills": self._kills()})
+        if dead:
+            self._here.close()
+            self._start()
+        return found
+
+    def _kills(self) -> int:
+        """Of the kernel's, in its cgroup, since the last question: its own, and those of clones."""
+        now = self._group.kills()
+        found, self._seen = now - self._seen, now
+        return found
+
+
+@contextlib.contextmanager
+def running(shapes: Sequence[Shape]) -> Iterator[tuple[str, list[Pod]]]:
+    """The pods, and the cgroup that has all of them. Raises kernel.NotAllowedError."""
+    name = f"arenascope-pods-{os.getpid()}-{time.monotonic_ns()}"
+    with contextlib.ExitStack() as stack:
+        parent = stack.enter_context(kernel.Cgroup(name))
+        if parent.limit.name == "memory.high":
+            (parent.path / "cgroup.subtree_control").write_text("+memory")
+        yield name, [Pod(shape, name, stack) for shape in shapes]
