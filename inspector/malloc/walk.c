@@ -295,7 +295,9 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
         if (broken == 0)
             break;
         ++*torn;
-        fault(&k, broken, "a chunk's size or flags cannot be right");
+        struct as_chunk_header header;
+        bool read = as_header_at(k.window, broken, &header);
+        fault(&k, broken, read ? "a chunk's size or flags cannot be right" : "a chunk cannot be read");
         // The chunk before the break has an end that nothing confirms: it is part of what is not known.
         address = resynchronise(&k, broken < k.limit ? broken + AS_ALIGNMENT : broken);
         emit(&k, pending, address - pending, AS_CHUNK_UNKNOWN);
