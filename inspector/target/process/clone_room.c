@@ -10,8 +10,10 @@
 // What else the kernel charges for a clone, beside its page tables: the process itself, and what describes a mapping.
 #define KERNEL_BYTES UINT64_C(262144)
 #define KERNEL_BYTES_PER_MAPPING UINT64_C(1024)
-// What must be left even if all is copied: for what others take until the clone is gone.
-#define MARGIN_BYTES UINT64_C(33554432)
+
+// A page in swap that is read in the clone comes back, and the target, or the reader, has it copied then. (Read by process_vm_readv, 353 MB
+// in swap took 704 MB.)
+enum { TIMES_SWAPPED = 2 };
 
 // All that may be copied; AS_UNKNOWN: nobody has counted it.
 static uint64_t copied_at_most(const struct as_process *p)
@@ -21,12 +23,13 @@ static uint64_t copied_at_most(const struct as_process *p)
     for (size_t i = 0; p->counting && i < t->mappings.count; ++i) {
         const struct as_mapping *m = &t->mappings.items[i];
         if (!(m->prot & AS_PROT_SHARED) && !m->not_inherited) // what is read-only now may be made writable
-            bytes += m->anonymous + m->swap;
+            bytes += m->anonymous + TIMES_SWAPPED * m->swap;
     }
     if (p->counting)
         return bytes;
-    return t->hint.anonymous == AS_UNKNOWN || t->hint.swap == AS_UNKNOWN ? AS_UNKNOWN
-                                                                         : t->hint.anonymous + t->hint.swap;
+    return t->hint.anonymous == AS_UNKNOWN || t->hint.swap == AS_UNKNOWN
+               ? AS_UNKNOWN
+               : t->hint.anonymous + TIMES_SWAPPED * t->hint.swap;
 }
 
 // What the kernel promises the clone once more, where it keeps its promises.
@@ -50,18 +53,18 @@ bool as_process_has_room(struct as_process *p, struct as_room *room, struct as_e
     const char *why = room->why;
     if (copied == AS_UNKNOWN)
         why = "how much memory it has cannot be read";
-    if (why[0] || !as_room_read(room, needed + MARGIN_BYTES, &left))
+    if (why[0] || !as_room_read(room, needed + AS_ROOM_MARGIN, &left))
         return as_fail(
             err, AS_UNSUPPORTED,
             "a clone of process %d may meet a limit of memory, for which the kernel would kill the process: %s",
             p->base.pid, why);
-    if (left.bytes < needed + MARGIN_BYTES)
+    if (left.bytes < needed + AS_ROOM_MARGIN)
         return as_fail(err, AS_UNSUPPORTED,
                        "a clone of process %d might get it killed for lack of memory: what it writes meanwhile is "
                        "copied, up to %.1f MB with %.1f MB to spare, and %s",
-                       p->base.pid, (double)(needed + MARGIN_BYTES) / 1e6, (double)MARGIN_BYTES / 1e6, left.where);
+                       p->base.pid, (double)(needed + AS_ROOM_MARGIN) / 1e6, (double)AS_ROOM_MARGIN / 1e6, left.where);
     uint64_t promised = promised_to(&p->base);
-    if (left.promised != UINT64_MAX && left.promised < promised + MARGIN_BYTES)
+    if (left.promised != UINT64_MAX && left.promised < promised + AS_ROOM_MARGIN)
         return as_fail(err, AS_UNSUPPORTED,
                        "a clone of process %d would take %.1f MB of the %.1f MB that the kernel still promises "
                        "(vm.overcommit_memory=2, CommitLimit), and the process could get no more memory",

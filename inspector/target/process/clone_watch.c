@@ -28,8 +28,7 @@
 #define SYS_pidfd_open 434
 #endif
 
-// The least that may be left, and beside it so many times what was taken between the last two polls.
-#define LEAST_BYTES UINT64_C(16777216)
+// So many times what was taken between the last two polls must be left beside AS_ROOM_LEAST.
 #define TIMES_TAKEN 4
 // Below so many bytes the page cache is looked at, too.
 #define SCARCE_BYTES UINT64_C(134217728)
@@ -154,10 +153,10 @@ static const char *why_not(const struct watched *w, struct as_room *room, struct
     struct as_room_left before = *left;
     if (!as_room_read(room, SCARCE_BYTES, left))
         return room->why;
-    uint64_t scarce = LEAST_BYTES + TIMES_TAKEN * taken(&before, left);
+    uint64_t scarce = AS_ROOM_LEAST + TIMES_TAKEN * taken(&before, left);
     if (left->bytes < scarce)
         return left->where;
-    if (left->promised < LEAST_BYTES)
+    if (left->promised < AS_ROOM_LEAST)
         return "little is left of what the kernel may promise (vm.overcommit_memory=2, CommitLimit)";
     return is_dead(w->clone) ? "it was killed, as happens when memory is short" : NULL;
 }

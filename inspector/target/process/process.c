@@ -62,15 +62,14 @@ static bool same_memory(const struct as_process *p)
 
 // Whether to read through /proc/PID/mem. process_vm_readv is faster, but pins the pages that it copies, and of a page that a
 // process shares with others since a fork (or by KSM) the kernel gives it a copy of its own then: to read a clone, or one of
-// a server's forked workers, would cost all of the heap's memory once more, from the target's memory cgroup. With pages in swap
-// it is no use to avoid that: only a page that is not shared can be sent back at once.
+// a server's forked workers, would cost all of the heap's memory once more, from the target's memory cgroup.
 static bool by_file(const struct as_process *p)
 {
     const struct as_target *t = &p->base;
     if (p->no_vm_readv || as_target_is_self(t))
         return p->no_vm_readv;
     // One that runs may fork at any time, and then all that we read would be copied.
-    return t->counts.swap == AS_UNKNOWN || (t->counts.swap == 0 && (t->counts.shared != 0 || !t->stop.active));
+    return p->clone.pid != 0 || t->counts.shared != 0 || !t->stop.active;
 }
 
 // What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.

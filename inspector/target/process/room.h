@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What must be left beside all that is expected to be taken, and what must be left at any moment: for what others take meanwhile.
+#define AS_ROOM_MARGIN UINT64_C(33554432)
+#define AS_ROOM_LEAST UINT64_C(16777216)
+
 enum { AS_ROOM_LIMITS = 2 * AS_CGROUP_LEVELS, AS_ROOM_TEXT = 512 };
 
 // One limit, and what is used of it.
