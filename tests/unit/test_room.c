@@ -164,6 +164,14 @@ static void test_container(void)
     expect(100 * MB, "cgroup / has room");
     make("sys/fs/cgroup/memory/app/memory.stat", "hierarchical_memory_limit 450000000\n");
     expect_unknown("a memory cgroup above those that can be seen here limits it to 450.0 MB");
+    make("sys/fs/cgroup/memory/app/memory.memsw.limit_in_bytes", "9223372036854771712\n");
+    make("sys/fs/cgroup/memory/app/memory.memsw.usage_in_bytes", "400000000\n");
+    make("sys/fs/cgroup/memory/app/memory.stat",
+         "hierarchical_memory_limit 500000000\nhierarchical_memsw_limit 9223372036854771712\n");
+    expect(100 * MB, "cgroup / has room");
+    make("sys/fs/cgroup/memory/app/memory.stat",
+         "hierarchical_memory_limit 500000000\nhierarchical_memsw_limit 520000000\n");
+    expect_unknown("a memory cgroup above those that can be seen here limits it to 520.0 MB");
     make_group("sys/fs/cgroup/memory4", "memory.limit_in_bytes", "9223372036854771712\n");
     make("sys/fs/cgroup/memory4/memory.usage_in_bytes", "1\n");
     make("proc/7/cgroup", "4:memory:/docker/01234\n"); // another container's, whose name begins as ours

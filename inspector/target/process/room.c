@@ -80,17 +80,29 @@ static uint64_t stat_of(const struct as_cgroups *c, size_t level, const char *ke
     return value == AS_PROC_NONE ? 0 : value;
 }
 
+// The tightest limit of the first version that memory.stat tells of, where none that can be seen is as tight; UINT64_MAX: one is.
+static uint64_t limit_above(const struct as_room *room, const char *key, const char *file)
+{
+    uint64_t least = as_proc_status(room->cgroups.dirs[0], "memory.stat", key);
+    uint64_t limit;
+    for (size_t i = 0; least != AS_PROC_NONE && i < room->count; ++i)
+        if (strcmp(kinds[room->gauges[i].kind].limit, file) == 0 && read_number(room->gauges[i].limit, &limit) &&
+            limit <= least)
+            return UINT64_MAX;
+    return least == AS_PROC_NONE ? UINT64_MAX : least;
+}
+
 // Is there a limit above what can be seen that is tighter? Only the first version tells.
 static bool is_limited_above(struct as_room *room)
 {
     const struct as_cgroups *c = &room->cgroups;
     if (c->v2 || c->top || c->count == 0)
         return false;
-    uint64_t least = as_proc_status(c->dirs[0], "memory.stat", "hierarchical_memory_limit");
-    uint64_t limit;
-    for (size_t i = 0; i < room->count; ++i)
-        if (read_number(room->gauges[i].limit, &limit) && limit <= least)
-            return false;
+    uint64_t memory = limit_above(room, "hierarchical_memory_limit", "memory.limit_in_bytes");
+    uint64_t both = limit_above(room, "hierarchical_memsw_limit", "memory.memsw.limit_in_bytes");
+    uint64_t least = memory < both ? memory : both;
+    if (least == UINT64_MAX)
+        return false;
     snprintf(room->why, sizeof room->why,
              "a memory cgroup above those that can be seen here limits it to %.1f MB: look from outside of this "
              "container",
