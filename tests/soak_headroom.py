@@ -95,7 +95,8 @@ def watch(group: str, pids: list[int], folder: Path) -> Iterator[Look]:
 
 def exporter(group: str, pids: list[int], _: Path) -> Iterator[Look]:
     with exporting.exporting("--cgroup", group, "--processes", "100", every="10ms", eager=True) as serving:
-        page = serving.after_turn(TURNS)
+        for turn in range(TURNS):
+            page = serving.after_turn(turn + 1)
     turns = int(exporting.value(page, "arenascope_exporter_turns"))
     modes = {each.labels["pid"]: each.labels["mode"] for each in page["arenascope_process"].samples}
     for failed in page["arenascope_exporter_looks_failed"].samples:

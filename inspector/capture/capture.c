@@ -262,6 +262,11 @@ static void describe(struct as_store *s, const struct as_target *t, const struct
     s->meta.cmdline = as_records_string(s, t, t->cmdline);
     s->meta.malloc_detail = as_strings_add(&s->strings, m->detail, sizeof m->detail);
     s->meta.flags = t->residency.known ? AS_META_RESIDENCY_KNOWN : 0;
+    if (t->residency.fetch == AS_FETCH_REFUSED)
+        as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "memory of the target that is swapped out (%" PRIu64 " bytes) was not read, as far as it was not "
+                      "read before: it would come back into memory, which might get the target killed, and %s",
+                      t->counts.swap, t->residency.no_room);
     if (t->residency.note)
         as_store_warn(s, AS_WARN_RESIDENCY, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", t->residency.note);
     if (m->kind != AS_MALLOC_GLIBC)
@@ -365,6 +370,8 @@ static bool take(struct as_target *t, const struct as_capture_options *options, 
 {
     *out = (struct as_store){0};
     struct prepared p = {0};
+    as_target_ask_anew(t);
+    as_target_may_fetch(t);
     if (options->malloc ? !copy_malloc(options->malloc, &p.malloc, err)
                         : !find_malloc(t, options->allowed_sources, &p.malloc, err))
         return false;

@@ -134,6 +134,25 @@ static bool is_in_malloc(const struct as_target *t, const struct as_malloc *m)
     return false;
 }
 
+// A thread that is stopped touches memory when it runs on (its restartable sequences, at least), and its stack is read: what of that is
+// swapped out comes back. Where there is no room, the choice is to stop nothing. False: a stop was asked for.
+static bool may_stop(struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
+                     struct as_error *err)
+{
+    if (moment->mode == AS_MODE_LIVE)
+        return true;
+    if (t->residency.fetch == AS_FETCH_ALLOWED) // there was room a while ago
+        as_target_ask_anew(t);
+    if (as_target_may_fetch(t))
+        return true;
+    moment->mode = AS_MODE_LIVE;
+    return options->mode == 0 ||
+           as_fail(err, AS_DENIED,
+                   "process %d is not stopped: what it has in swap would come back in part, and %s (look without "
+                   "stopping it: --mode live)",
+                   t->pid, t->residency.no_room);
+}
+
 bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
                      struct as_moment *moment, struct as_error *err)
 {
@@ -157,6 +176,8 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
     }
     bool caught = false;
     t->stop.force = options->force;
+    if (!may_stop(t, options, moment, err))
+        return false;
     if (moment->mode == AS_MODE_SNAPSHOT) {
         struct as_error why = {0};
         t->stop.limit_ns = limit(t, options, moment);

@@ -30,7 +30,7 @@ static bool copy_memory(struct as_target *t, uint64_t start, uint64_t end, struc
     memory->bytes.count = size;
     for (uint64_t at = 0; at < size;) {
         size_t piece = size - at < PIECE ? (size_t)(size - at) : PIECE;
-        size_t got = t->ops->memory.read(t, start + at, memory->bytes.items + at, piece);
+        size_t got = as_target_read_resident(t, start + at, memory->bytes.items + at, piece);
         // Past a page that cannot be read there may be others that can.
         at += got == piece ? piece : got / t->page_size * t->page_size + t->page_size;
     }

@@ -74,7 +74,7 @@ static int file_of(struct as_py_types *types, const struct as_mapping *m)
 static size_t read_constant(struct as_py_types *types, uint64_t address, void *buffer, size_t length)
 {
     struct as_target *t = types->target;
-    size_t got = t->ops->memory.read(t, address, buffer, length);
+    size_t got = as_target_read_resident(t, address, buffer, length);
     const struct as_mapping *m = got < length ? as_target_mapping_at(t, address + got) : NULL;
     if (!m || t->kind != AS_TARGET_CORE || !as_mapping_of_file(m) || (m->prot & AS_PROT_WRITE))
         return got;

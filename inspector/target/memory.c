@@ -127,6 +127,41 @@ uint64_t as_target_brought_back(struct as_target *t)
     return bytes;
 }
 
+void as_target_ask_anew(struct as_target *t)
+{
+    t->residency.fetch = AS_FETCH_UNASKED;
+    t->residency.no_room[0] = '\0';
+}
+
+// How much is swapped out, as far as that is known by now.
+static uint64_t swapped(const struct as_target *t)
+{
+    uint64_t bytes = t->counts.swap != AS_UNKNOWN ? t->counts.swap : t->hint.swap;
+    return bytes == AS_UNKNOWN ? 0 : bytes;
+}
+
+bool as_target_may_fetch(struct as_target *t)
+{
+    uint64_t bytes = swapped(t);
+    if (bytes == 0 || !t->ops->residency.has_room || t->residency.fetch != AS_FETCH_UNASKED)
+        return t->residency.fetch != AS_FETCH_REFUSED;
+    bool ok = t->ops->residency.has_room(t, bytes, t->residency.no_room, sizeof t->residency.no_room);
+    t->residency.fetch = ok ? AS_FETCH_ALLOWED : AS_FETCH_REFUSED;
+    return ok;
+}
+
+// Likewise, of the next few. Others may have taken the room by now.
+static bool may_fetch_more(struct as_target *t)
+{
+    if (!as_target_may_fetch(t))
+        return false;
+    if (!t->ops->residency.has_room ||
+        t->ops->residency.has_room(t, 0, t->residency.no_room, sizeof t->residency.no_room))
+        return true;
+    t->residency.fetch = AS_FETCH_REFUSED;
+    return false;
+}
+
 // Reads what is not absent, and sends back what came from swap for it, a little at a time: what is read counts against the
 // target's memory cgroup, and may be too much for it.
 static size_t read_present(struct as_target *t, uint64_t start, uint64_t end, uint8_t *buffer)
@@ -144,6 +179,8 @@ static size_t read_present(struct as_target *t, uint64_t start, uint64_t end, ui
         if (from_swap) {
             to = t->residency.runs.items[i].end < end ? t->residency.runs.items[i].end : end;
             to = to - at < LITTLE * (uint64_t)t->page_size ? to : at + LITTLE * (uint64_t)t->page_size;
+            if (!may_fetch_more(t))
+                break;
         }
         size_t got = t->ops->memory.read(t, at, buffer + (at - start), (size_t)(to - at));
         if (from_swap) {

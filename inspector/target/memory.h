@@ -49,6 +49,11 @@ void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_
 // (as_memory_ops.missing_until).
 uint64_t as_target_skip_missing(struct as_target *t, uint64_t address);
 
+// May pages be read that are swapped out? They count against the target's limits of memory then, for which the kernel may kill it. False:
+// t->residency.no_room says which limit is too near for all of them; what is read of them fails, until as_target_ask_anew.
+bool as_target_may_fetch(struct as_target *t);
+void as_target_ask_anew(struct as_target *t);
+
 // As as_memory_ops.read, but of a stopped target absent pages are not touched: they are zeros; and what comes back from swap
 // is sent there again at once, as far as we may.
 size_t as_target_read_resident(struct as_target *t, uint64_t address, void *buffer, size_t length);

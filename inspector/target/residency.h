@@ -26,7 +26,13 @@ struct as_residency_ops {
     bool (*count_end)(struct as_target *t, struct as_error *err);
     // Has the kernel move pages to swap, as far as it will. NULL: reading brings nothing back from there.
     void (*page_out)(struct as_target *t, const struct as_range *ranges, size_t count);
+    // Is there room for so many bytes to come back from swap, with a margin; 0: is the least left that must be at any moment? False: `why`
+    // says which limit is too near. NULL: there always is.
+    bool (*has_room)(struct as_target *t, uint64_t bytes, char *why, size_t size);
 };
+
+enum { AS_NO_ROOM = 512 };
+enum as_fetch { AS_FETCH_UNASKED = 0, AS_FETCH_ALLOWED, AS_FETCH_REFUSED };
 
 // Sums over the mappings, bytes. AS_UNKNOWN in a core, and until the target is counted.
 struct as_target_counts {
@@ -47,6 +53,8 @@ struct as_target_residency {
     AS_VEC(struct as_page_run) runs; // of the recorded mappings: what is not absent, by address
     bool preparing;                  // it was recorded, and the target is still to be stopped
     AS_VEC(struct as_range) fetched; // what was read from swap while preparing
+    enum as_fetch fetch;             // may pages be read that are swapped out?
+    char no_room[AS_NO_ROOM];        // why not
 };
 
 // Records the residency of all private anonymous memory of which anything is resident or swapped. Call it right after the stop

@@ -130,10 +130,13 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     // In parts: while one is read, its memory cannot be freed.
     while (done < length && !is_past(p) && as_process_read_begin(p)) {
         size_t part = length - done < MOST_AT_ONCE ? length - done : MOST_AT_ONCE;
-        size_t got = read_any(p, address + done, (uint8_t *)buffer + done, part);
+        // Whoever reads, and whether or not it was recorded what is swapped out: it may be so only since.
+        if (t->residency.fetch == AS_FETCH_REFUSED)
+            part = as_process_unswapped(p, address + done, part);
+        size_t got = part == 0 ? 0 : read_any(p, address + done, (uint8_t *)buffer + done, part);
         as_process_read_end(p);
         done += got;
-        if (got < part)
+        if (got < part || part == 0)
             break;
     }
     return done;
@@ -173,9 +176,11 @@ void as_process_gather(struct as_target *t, const uint64_t *addresses, size_t co
     struct as_process *p = as_process_of(t);
     p->verdict_start = AS_UNKNOWN;
     memset(ok, 0, count * sizeof *ok);
-    if (length == 0 || is_past(p) || !as_process_read_begin(p))
-        return;
     size_t i = 0;
+    for (; i < count && length > 0 && t->residency.fetch == AS_FETCH_REFUSED; ++i)
+        ok[i] = as_process_read(t, addresses[i], (uint8_t *)out + i * stride, length) == length;
+    if (length == 0 || i == count || is_past(p) || !as_process_read_begin(p))
+        return;
     while (i < count && !by_file(p) && !p->lost && !p->reads->over) {
         struct iovec local[GATHER];
         struct iovec remote[GATHER];
@@ -232,6 +237,7 @@ void as_process_close(struct as_target *t)
     as_close_fd(&p->mem_fd);
     as_close_fd(&p->pagemap_fd);
     as_close_fd(&p->kpageflags_fd);
+    as_process_forget_swap_room(p);
     as_vec_free(&p->tracees);
     as_vec_free(&p->tids);
     as_vec_free(&p->dev_tmpfs);
@@ -242,6 +248,14 @@ void as_process_close(struct as_target *t)
     if (p->reads != &p->own_reads)
         munmap(p->reads, sizeof *p->reads);
     munmap(p, sizeof *p);
+}
+
+// The kernel reads them from the process's memory, where they may be in swap.
+static bool may_read_arguments(struct as_process *p)
+{
+    char why[AS_NO_ROOM];
+    uint64_t swap = as_proc_status(p->view_fd, "status", "VmSwap:");
+    return swap == 0 || swap == AS_PROC_NONE || as_process_has_swap_room(&p->base, 0, why, sizeof why);
 }
 
 static void read_names(struct as_process *p)
@@ -257,7 +271,7 @@ static void read_names(struct as_process *p)
     length = readlinkat(p->view_fd, "exe", path, sizeof path);
     if (length > 0)
         t->exe = as_strings_add(&t->strings, path, (size_t)length);
-    length = as_proc_read(p->view_fd, "cmdline", text, sizeof text);
+    length = may_read_arguments(p) ? as_proc_read(p->view_fd, "cmdline", text, sizeof text) : 0;
     while (length > 0 && text[length - 1] == '\0')
         --length;
     for (ssize_t i = 0; i < length; ++i) {
@@ -353,6 +367,7 @@ static const struct as_target_ops process_ops = {
     .memory.read_kept = read_kept,
     .residency.kept = kept_pages,
     .residency.page_out = as_process_page_out,
+    .residency.has_room = as_process_has_swap_room,
 };
 
 // Checks that /proc is there and numbers processes as our own system calls do (it may be another namespace's).
@@ -402,5 +417,7 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
         return NULL;
     while (!(p = open_once(pid, err)) && err->code == AS_TARGET_GONE && as_process_runs(pid) && as_now_ns() < deadline)
         nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+    if (p)
+        as_target_may_fetch(&p->base);
     return p ? &p->base : NULL;
 }

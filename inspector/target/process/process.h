@@ -109,7 +109,8 @@ struct as_process {
     uint64_t occupied_start;          // the mapping that `occupied` is about; AS_UNKNOWN: none
     AS_VEC(struct as_range) occupied; // stretches of it outside of which all pages are absent; see absent.c
     struct as_clone clone;
-    struct as_counting *counter; // see count.c; NULL: nobody counts
+    struct as_counting *counter;    // see count.c; NULL: nobody counts
+    struct as_swap_room *swap_room; // see swap_room.c; NULL: nobody has asked
 };
 
 #define AS_DEV(major, minor) ((uint64_t)(major) << 32 | (uint32_t)(minor))
@@ -157,6 +158,13 @@ uint64_t as_process_reads(const struct as_process *p, bool *pending);
 
 // swap.c
 void as_process_page_out(struct as_target *t, const struct as_range *ranges, size_t count);
+
+// swap_room.c
+// As as_residency_ops.has_room.
+bool as_process_has_swap_room(struct as_target *t, uint64_t bytes, char *why, size_t size);
+void as_process_forget_swap_room(struct as_process *p);
+// How many of `length` bytes at `address` lie before the first page that is swapped out now.
+size_t as_process_unswapped(const struct as_process *p, uint64_t address, size_t length);
 
 // view.c
 // Makes view_fd a thread that still has the memory. False: none is left (AS_TARGET_GONE), or a zombie.
