@@ -34,7 +34,8 @@ class Pod:
     def _start(self) -> None:
         self._here = contextlib.ExitStack()
         self._stack.push(self._here)
-        self._group = self._here.enter_context(tight.TightCgroup(f"{self._parent}/pod"))
+        self._group = tight.TightCgroup(f"{self._parent}/pod")
+        self._here.enter_context(self._group)
         inside = self._group.inner("container") if self.shape.nested else self._group.path
         self._seen = 0
         self._process = self._here.enter_context(tight.running(inside, self.shape.megabytes))
