@@ -4,17 +4,19 @@
     .venv/bin/python tests/soak_headroom.py --looks 500 --headroom 1,5,10,20
 
 For each headroom (per cent of what is used) there are as many pods (tests/tools/pods.py), all at the same time: small
-and large ones, with the limit at their own cgroup or at the one above. `top`, `watch` and `exporter` look at all of
+and large ones, with the limit at their own cgroup (hard), at the one above (above), or as memory.high (soft; version 2 of
+cgroups). `top`, `watch` and `exporter` look at all of
 them at once, and all of them write; the other commands look at one after the other, and only that one writes. So each
 command goes on until it has looked so often at each headroom. A line of JSON for each round has the counts: looks,
-failed ones, modes where the answer says them, targets killed, and all kills of the kernel's in the cgroups (clones
-included).
+failed ones, modes where the answer says them, targets killed, all kills of the kernel's in the cgroups (clones
+included), and how often memory.high was met.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -27,14 +29,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import exporting, harness, pods
+from tools import exporting, harness, kernel, pods
 
 from arenascope.timeline import reader
 
 PYTHON = [sys.executable, "-m", "arenascope"]
 # The same program, whose turns follow one another as fast as they can, whatever they cost.
 WATCH = "from arenascope.timeline import watch; watch.SHARE = 1e6; from arenascope.cli.main import run; run()"
-SHAPES = ((24, False), (24, True), (24, False), (24, True), (64, False))  # megabytes, nested
+MEGABYTES = (24, 24, 24, 24, 64)  # of each pod of one headroom; its limit is the next one of --limits
 TURNS = 5  # of the exporter and of watch, in each round
 
 
@@ -152,12 +154,17 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=25, help="of each command, at each headroom")
     parser.add_argument("--minutes", type=float, default=1e9, help="end then, whatever was counted")
     parser.add_argument("--headroom", default="1,5,10,20", help="per cent of what is used")
+    parser.add_argument("--limits", default="hard,above", help="of hard, above, soft")
+    parser.add_argument("--megabytes", type=int, help="of each pod; there is one for each of the limits")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the pods go first
     end = time.monotonic() + 60 * chosen.minutes
     headrooms = [float(each) for each in chosen.headroom.split(",")]
-    shapes = [pods.Shape(headroom, *shape) for headroom in headrooms for shape in SHAPES]
+    sizes = [chosen.megabytes] if chosen.megabytes else MEGABYTES
+    limits = [limit for limit in chosen.limits.split(",") if limit != "soft" or kernel.Cgroup.unified_root()]
+    of_each = list(zip(itertools.cycle(sizes), itertools.cycle(limits), range(max(len(sizes), len(limits)))))
+    shapes = [pods.Shape(headroom, size, limit) for headroom in headrooms for size, limit, _ in of_each]
     total = {(command, headroom): Counter[str]() for command in chosen.commands.split(",") for headroom in headrooms}
     with pods.running(shapes) as (group, there):
         while time.monotonic() < end and min(counts["looks"] for counts in total.values()) < chosen.looks:

@@ -235,14 +235,19 @@ class Cgroup:
     """A memory cgroup, of either version."""
 
     def __init__(self, name: str) -> None:
-        unified = [root for root in (CGROUPS, CGROUPS / "unified") if _gives_memory(root)]
-        self.root = unified[0] if unified else CGROUPS / "memory"
+        unified = self.unified_root()
+        self.root = unified or CGROUPS / "memory"
         self.path = self.root / name
         self.limit = self.path / ("memory.high" if unified else "memory.limit_in_bytes")
         try:
             self.path.mkdir()
         except OSError as error:
             raise NotAllowedError(f"no memory cgroup can be made: {error}") from error
+
+    @staticmethod
+    def unified_root() -> Path | None:
+        """Where version 2 is mounted with the controller of memory; None: that is with version 1."""
+        return next((root for root in (CGROUPS, CGROUPS / "unified") if _gives_memory(root)), None)
 
     def squeeze(self, pid: int, size: int) -> None:
         """Moves a process there with all that it has, and takes back from it what is more than `size` bytes.

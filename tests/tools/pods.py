@@ -20,7 +20,7 @@ class Shape:
 
     headroom: float  # per cent of what it uses
     megabytes: int
-    nested: bool  # the limit is that of the cgroup above its own
+    limit: str  # hard; above: that of the cgroup above its own; soft: memory.high (version 2)
 
 
 class Pod:
@@ -36,10 +36,11 @@ class Pod:
         self._stack.push(self._here)
         self._group = tight.TightCgroup(f"{self._parent}/pod")
         self._here.enter_context(self._group)
-        inside = self._group.inner("container") if self.shape.nested else self._group.path
+        inside = self._group.inner("container") if self.shape.limit == "above" else self._group.path
         self._seen = 0
         self._process = self._here.enter_context(tight.running(inside, self.shape.megabytes))
-        self._group.leave(int(self._group.usage * self.shape.headroom / 100))
+        self._group.leave(int(self._group.usage * self.shape.headroom / 100), soft=self.shape.limit == "soft")
+        self._slowed = self._group.slowed()
 
     @property
     def pid(self) -> int:
@@ -57,7 +58,7 @@ class Pod:
     def harm(self) -> Counter[str]:
         """What has come of it. If it is dead, there is a new one afterwards."""
         dead = self._process.poll() is not None
-        found = Counter({"targets killed": int(dead), "kernel kills": self._kills()})
+        found = Counter({"targets killed": int(dead), "kernel kills": self._kills(), "memory.high met": self._met()})
         if dead:
             self._here.close()
             self._start()
@@ -67,6 +68,12 @@ class Pod:
         """Of the kernel's, in its cgroup, since the last question: its own, and those of clones."""
         now = self._group.kills()
         found, self._seen = now - self._seen, now
+        return found
+
+    def _met(self) -> int:
+        """How often it met memory.high since the last question."""
+        now = self._group.slowed()
+        found, self._slowed = now - self._slowed, now
         return found
 
 

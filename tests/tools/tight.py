@@ -40,9 +40,17 @@ class TightCgroup(kernel.Cgroup):
         return limit
 
     def kills(self) -> int:
-        """How many processes of it the kernel has killed so far."""
-        text = (self.path / ("memory.events" if self.unified else "memory.oom_control")).read_text()
-        return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+        """How many processes of it, and of those below it, the kernel has killed so far."""
+        if self.unified:
+            return self._count("memory.events", "oom_kill")
+        return sum(self._count(path, "oom_kill") for path in self.path.rglob("memory.oom_control"))  # each its own
+
+    def slowed(self) -> int:
+        """How often a process has met memory.high so far, and had to wait (version 2)."""
+        return self._count("memory.events", "high") if self.unified else 0
+
+    def _count(self, file: str | Path, key: str) -> int:
+        return int(dict(line.split() for line in (self.path / file).read_text().splitlines())[key])
 
     def __exit__(self, *_: object) -> None:
         for path in sorted((path for path in self.path.rglob("*") if path.is_dir()), reverse=True):
