@@ -77,7 +77,8 @@ def unpacked(arch: str) -> Path:
 
 def furnished(tree: Path, root: Path) -> Path:
     """A copy of unpacked packages with what their installation would have made of them."""
-    subprocess.run(["cp", "-al", str(tree), str(root)], check=True)
+    # No hard links: the cache of packages may be a mount of its own (shared by several checkouts).
+    subprocess.run(["cp", "-a", "--reflink=auto", str(tree), str(root)], check=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
