@@ -24,6 +24,8 @@ from tools.postures import notes
 
 MEGABYTES = 160  # a freeze would take too long for the default limit of 50 ms
 LITTLE, MUCH = 24 << 20, 1 << 30
+# The freeze in place of a clone has a limit of two seconds and more by itself, which an emulated processor may need.
+SNAPSHOT = ("--mode", "snapshot", "--max-pause", "60s")
 RUN = [sys.executable, "-m", "arenascope"]
 
 
@@ -99,7 +101,7 @@ def test_each_mode(arenadump: harness.Arenadump, group: tight.TightCgroup, targe
     frozen = arenadump.summary(target.pid, "--max-pause", "60s")
     assert mode_of(frozen) == "freeze"
     assert "clone" not in notes(frozen), "a freeze was the choice"
-    asked = arenadump.summary(target.pid, "--mode", "snapshot")
+    asked = arenadump.summary(target.pid, *SNAPSHOT)
     assert mode_of(asked) == "freeze"
     assert "the target was frozen while it was read, because it could not be cloned: a clone" in notes(asked)
     limited = arenadump.run("summary", "--mode", "snapshot", "--max-pause", "1us", target.pid)
@@ -112,7 +114,7 @@ def test_with_room_it_is_cloned(
     arenadump: harness.Arenadump, group: tight.TightCgroup, target: subprocess.Popen[str]
 ) -> None:
     group.leave(MUCH)
-    summary = arenadump.summary(target.pid, "--mode", "snapshot")
+    summary = arenadump.summary(target.pid, *SNAPSHOT)
     assert mode_of(summary) == "snapshot"
     assert "killed" not in notes(summary)
     check_unharmed(group, target)
@@ -123,7 +125,7 @@ def test_a_limit_further_up(arenadump: harness.Arenadump, group: tight.TightCgro
     inner = group.inner("inner")
     with tight.running(inner, MEGABYTES) as target:
         group.leave(LITTLE)
-        summary = arenadump.summary(target.pid, "--mode", "snapshot")
+        summary = arenadump.summary(target.pid, *SNAPSHOT)
         assert mode_of(summary) == "freeze"
         assert f"its memory cgroup {group.path.relative_to(group.root).as_posix()}" not in notes(summary)
         assert f"/{group.path.name} has room for" in notes(summary)
@@ -137,7 +139,7 @@ def test_where_it_would_be_slowed_down(
     if not group.unified:
         pytest.xfail("memory.high is of version 2 of cgroups, and this machine's memory is with version 1")
     group.leave(LITTLE, soft=True)
-    summary = arenadump.summary(target.pid, "--mode", "snapshot")
+    summary = arenadump.summary(target.pid, *SNAPSHOT)
     assert mode_of(summary) == "freeze"
     assert "(memory.high " in notes(summary)
     check_unharmed(group, target)
@@ -155,7 +157,7 @@ def test_what_the_page_cache_takes_is_no_lack(
     if group.usage < 2 * MEGABYTES << 20:
         pytest.skip(f"the files of {tmp_path} are not in the page cache, or are charged to somebody else")
     group.leave(LITTLE)
-    summary = arenadump.summary(target.pid, "--mode", "snapshot")
+    summary = arenadump.summary(target.pid, *SNAPSHOT)
     assert mode_of(summary) == "snapshot", notes(summary)
     check_unharmed(group, target)
 
