@@ -203,7 +203,7 @@ def looked_at(
     }
     with tight.running(group.path, MEGABYTES, "late") as target:
         group.leave(MUCH)
-        command = [str(arenadump.path), "summary", "--json", str(target.pid)]
+        command = [str(tight.preloadable(arenadump.path)), "summary", "--json", str(target.pid)]
         with subprocess.Popen(
             command, env={**os.environ, **slow}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as look:

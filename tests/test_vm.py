@@ -91,6 +91,23 @@ def test_a_check_that_is_not_of_a_processor_has_a_dash() -> None:
     assert [cell.strip() for cell in swap.split("|")[1:-1]] == ["swap", "no tests", "-"]
 
 
+def test_a_kernel_that_is_there_for_one_check() -> None:
+    (job,) = jobs(["5.10-cgroup1"], ["max", "sse2"], ["live", "memory"])
+    assert job.checks == ("memory",)
+    live, memory = table([(job, [said(END)])], ["live", "memory"]).splitlines()[2:4]
+    assert [word.strip() for word in live.split("|")[1:-1]] == ["live", "-"]
+    assert [word.strip() for word in memory.split("|")[1:-1]] == ["memory", "no tests"]
+    assert jobs(["5.10-cgroup1"], ["max", "sse2"], ["live"]) == []
+
+
+def test_the_version_of_cgroups_and_what_a_soak_counted_are_told() -> None:
+    event = '@@vm {"event": "machine", "cgroups": "2, PSI", "flags": []}'
+    soak = EVENT.replace('"a"', '"soak_headroom.py --looks 1"') % "passed"
+    outcome = [(OLDEST, [said(event, soak, END)])]
+    assert "| memory cgroups | 2, PSI " in table(outcome, ["short"])
+    assert any(line.endswith("soak_headroom.py --looks 1: because") for line in reasons(outcome))
+
+
 def test_no_tests_is_no_pass() -> None:
     last = said(END)
     assert cell("live", last) == "no tests"

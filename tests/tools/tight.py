@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from . import kernel, programs
 
 
@@ -57,6 +59,16 @@ class TightCgroup(kernel.Cgroup):
             with contextlib.suppress(OSError):
                 path.rmdir()
         super().__exit__()
+
+
+def preloadable(arenadump: Path) -> Path:
+    """An arenadump that takes LD_PRELOAD: that of a virtual machine is static, and has another one beside it."""
+    if "TEST_PROGRAMS" not in os.environ:
+        return arenadump
+    found = arenadump.with_name("arenadump-dynamic")
+    if not found.exists():
+        pytest.xfail("arenadump is static here, and no library can be preloaded into it")
+    return found
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ class Check:
     name: str
     tests: dict[str, tuple[str, ...]]
     only: str = ""  # of each test's parameters one that this is found in
+    soaks: tuple[str, ...] = ()  # programs of tests/, with their options, that end with 0 if nothing was wrong
 
     def takes(self, test: str) -> bool:
         """Is a test, by pytest's id of it, one of these?"""
@@ -66,6 +67,15 @@ CHECKS = (
         },
     ),
     Check("residency", {"test_pressure.py": ("page_map", "parent_and_child", "worker")}),
+    # Emulated, a look by a Python command takes half a minute: few looks, of a small process.
+    Check(
+        "memory",
+        {"test_tight_memory.py": ("",)},
+        soaks=(
+            "soak_headroom.py --looks 1 --megabytes 120",
+            "soak_headroom.py --looks 1 --megabytes 120 --limits above,soft --commands summary,dump --headroom 1,10",
+        ),
+    ),
     Check("swap", {"test_swap.py": ("",)}),
     Check("huge pages", {"test_hugetlb.py": ("",)}),
     Check("cores", {"test_cores.py": ("the_kernels", "threads_whose", "gdbs", "far", "a_thread", "a_copy")}),
@@ -116,5 +126,5 @@ SHORT = Check(
 )
 BY_NAME = {check.name: check for check in (*CHECKS, SHORT)}
 # A processor changes registers that are saved and put back, and addresses: all checks but these.
-NOT_OF_PROCESSORS = ("residency", "swap", "huge pages")
+NOT_OF_PROCESSORS = ("residency", "memory", "swap", "huge pages")
 OF_PROCESSORS = tuple(name for name in BY_NAME if name not in NOT_OF_PROCESSORS)

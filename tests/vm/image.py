@@ -33,7 +33,7 @@ ROOT_PACKAGES = [
     *("base-files", "base-passwd", "bash", "dash", "coreutils", "tar", "sed", "grep", "findutils", "kmod", "mount"),
     *("util-linux",),
     *("procps", "binutils", "gdb", "python3", "python3-numpy", "python3-pytest", "python3-click", "python3-rich"),
-    *("python3-jinja2", "libdw1t64", "libpng16-16t64"),
+    *("python3-jinja2", "python3-prometheus-client", "libdw1t64", "libpng16-16t64"),
 ]
 # The file system is a module, too, of a kernel that is not of the cloud flavour, and does not say that it needs crc32c.
 MODULES = ("virtio_pci", "virtio_mmio", "virtio_blk", "crc32c_generic", "ext4")
@@ -45,10 +45,10 @@ GUEST_CHECKOUT = "/checkout"
 # Built against the oldest libc, all of them: the guest's is not this machine's.
 PROGRAMS = {
     **dict.fromkeys(("churn", "actor", "selfcheck", "trim_storm", "postures", "posing", "holds", "odd/inside"), ()),
-    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened", "sandboxed", "sleeper"), ()),
+    **dict.fromkeys(("causes", "changes_user", "matrix", "sites", "hardened", "sandboxed", "sleeper", "tight"), ()),
     "allocates": ("-shared", "-fPIC", "-DROOM=64"),
     "sets_user": ("-Wl,-z,now",),
-    **dict.fromkeys(("slow_disk", "slow_audit", "meddler"), ("-shared", "-fPIC")),
+    **dict.fromkeys(("slow_disk", "slow_audit", "meddler", "slow_reads"), ("-shared", "-fPIC")),
 }
 
 
@@ -143,6 +143,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
             "--exclude-standard",
             "tests",
             "visualize",
+            "docs/exporter.md",
             "inspector/control",
             "inspector/include",
             "inspector/model",
@@ -156,6 +157,8 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
         put(harness.ROOT / name, tree / name)
     put(own.arenadump, tree / "build/inspector/cli/arenadump")
     put(own.agent, tree / "build/inspector/agent/libarenascope.so")
+    if own.arch == debian.NATIVE:  # with the libraries of the root disk; only this one takes LD_PRELOAD
+        put(harness.ROOT / "build/inspector/cli/arenadump", tree / "build/inspector/cli/arenadump-dynamic")
     for name, flags in PROGRAMS.items():
         put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name, *flags))
     if any(

@@ -27,6 +27,7 @@ class Kernel:
     suite: str
     package: str
     says: str = ""  # on its command line
+    only: tuple[str, ...] = ()  # the checks that are tried on it; none: all
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,12 @@ ARCHS = {
         ),
     )
 }
+# What systemd calls it, and tests/vm/start obeys: memory is with version 1 of cgroups. Debian's 6.12 has none of it.
+CGROUP_1 = "systemd.unified_cgroup_hierarchy=0"
 KERNELS = {
     kernel.name: kernel
     for kernel in (
+        Kernel("5.10-cgroup1", "amd64", "bullseye", "linux-image-cloud-amd64", CGROUP_1, only=("memory",)),
         Kernel("5.10", "amd64", "bullseye", "linux-image-cloud-amd64"),
         Kernel("6.1", "amd64", "bookworm", "linux-image-cloud-amd64"),
         # Nobody may write to what a process may not write to itself, not even a tracer.

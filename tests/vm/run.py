@@ -47,10 +47,11 @@ def jobs(kernels: list[str], processors_: list[str], wanted: list[str]) -> list[
     found = []
     for name in kernels:
         usual, *_ = processors(KERNELS[name].arch)
-        if usual.name in processors_:
-            found.append(Job(KERNELS[name], usual, tuple(wanted)))
+        there = tuple(check for check in wanted if check in (KERNELS[name].only or wanted))
+        if usual.name in processors_ and there:
+            found.append(Job(KERNELS[name], usual, there))
     for processor in (PROCESSORS[name] for name in processors_):
-        newest = [KERNELS[name] for name in kernels if KERNELS[name].arch == processor.arch][-1:]
+        newest = [k for k in map(KERNELS.__getitem__, kernels) if k.arch == processor.arch and not k.only][-1:]
         if newest and processor is not processors(processor.arch)[0]:
             found.append(Job(newest[0], processor, tuple(c for c in wanted if c in checks.OF_PROCESSORS)))
     return found
@@ -85,11 +86,14 @@ def tell(job: Job, event: dict[str, Any], *, verbose: bool) -> None:
     """Progress, and what failed as soon as it does."""
     at = time.strftime("%H:%M:%S")
     if event["event"] == "machine":
-        print(f"{at} {job}: Linux {event['kernel']}, {event['arch']}, pages of {event['page']}", flush=True)
+        machine = f"Linux {event['kernel']}, {event['arch']}, pages of {event['page']}"
+        print(f"{at} {job}: {machine}, memory cgroups of version {event['cgroups']}", flush=True)
     elif event["event"] == "collected":
         print(f"{at} {job}: {event['tests']} tests", flush=True)
     elif event["event"] == "broken":
         print(f"{at} {job}: tests that cannot be loaded:\n{event['why']}", flush=True)
+    elif event["event"] == "progress" and verbose:
+        print(f"{at} {job}: {event['text']}", flush=True)
     elif event["event"] == "test" and (verbose or event["outcome"] == "failed"):
         print(f"{at} {job}: {event['outcome']} {event['test']} ({event['seconds']} s) {event['why']}", flush=True)
 
@@ -112,6 +116,8 @@ def reasons(outcome: list[tuple[Job, list[Boot]]]) -> list[str]:
     found: dict[str, None] = {}
     for job, boots in outcome:
         for event in boots[-1].of("test"):
+            if event["test"].startswith("soak_") and event["outcome"] == "passed":
+                found[f"{job}: {event['test']}: {event['why']}"] = None
             if event["outcome"] == "skipped":
                 found[f"{job}: {', '.join(event['checks'])}: not possible: {event['why']}"] = None
         for number, one in enumerate(boots, 1):
@@ -156,6 +162,7 @@ def table(outcome: list[tuple[Job, list[Boot]]], wanted: list[str]) -> str:
     rows = [
         [name, *(cell(name, boots[-1]) if name in job.checks else "-" for job, boots in outcome)] for name in wanted
     ]
+    rows.append(["memory cgroups", *(", ".join(e["cgroups"] for e in boots[-1].of("machine")) for _, boots in outcome)])
     rows.append(["seconds", *(f"{sum(one.seconds for one in boots):.0f}" for _, boots in outcome)])
     rows.append(["boots", *(str(len(boots)) for _, boots in outcome)])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
