@@ -54,7 +54,7 @@ CHECKS = (
                 *("sleeps_that_end", "a_sleep_ends", "a_signal_comes"),
             )
         },
-        r"\[(\w+|.*-3|(with|without)-.*)\]",
+        r"\[(\w+|.*-3(-with|-without)?|.*-(none|allow)|.*-SIG\w+)\]",
     ),
     Check(
         "in-process",
