@@ -4,8 +4,8 @@
     .venv/bin/python tests/soak_headroom.py --looks 500 --headroom 1,5,10,20
 
 For each headroom (per cent of what is used) there are as many pods (tests/tools/pods.py), all at the same time: small
-and large ones, with the limit at their own cgroup (hard), at the one above (above), or as memory.high (soft; version 2 of
-cgroups). `top`, `watch` and `exporter` look at all of
+and large ones, with the limit at their own cgroup (hard), at the one above (above), or as memory.high (soft; of version
+2 alone). `top`, `watch` and `exporter` look at all of
 them at once, and all of them write; the other commands look at one after the other, and only that one writes. So each
 command goes on until it has looked so often at each headroom. A line of JSON for each round has the counts: looks,
 failed ones, modes where the answer says them, targets killed, all kills of the kernel's in the cgroups (clones
