@@ -74,7 +74,7 @@ mutants:
 tsan:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	test -d build-tsan || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Dtests=false
+	test -d build-tsan || meson setup build-tsan -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Dtests=false
 	ninja -C build-tsan inspector/cli/arenadump
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
@@ -177,7 +177,7 @@ vm:
 # What is carried to a machine that has nothing. The agent of this machine's own architecture is in build/.
 .PHONY: build-static-amd64 build-static-arm64
 build-static-%/build.ninja:
-	meson setup build-static-$* \
+	meson setup build-static-$* -Dwerror=true \
 		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false
 build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninja
 	meson compile -C build-static-$* arenadump $(if $(filter-out $(shell dpkg --print-architecture),$*),arenascope)
@@ -207,7 +207,7 @@ clean:
 # it, pip installs nothing editable that is built as pyproject.toml says. What it notes is where the package lies, which Python 3.11 reads
 # in the locale's encoding: LC_ALL=C has no letters beyond ASCII, and where it lies from there has none.
 $(VENV)/built: $(SOURCES) $(VENV)/bin/python
-	test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	test -f $(BUILD)/build.ninja || meson setup -Dwerror=true $(BUILD)
 	meson compile -C $(BUILD)
 	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
 	echo ../../../../visualize | tee $(VENV)/lib/python3*/site-packages/__editable__.arenascope-*.pth >/dev/null

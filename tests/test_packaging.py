@@ -21,13 +21,21 @@ BUILD = "from setuptools import build_meta as b; import sys; print(getattr(b, 'b
 pytestmark = [pytest.mark.slow, pytest.mark.nightly("packaging")]
 
 
-def build(kind: str, source: Path, folder: Path) -> Path:
-    """Build a "wheel" or an "sdist" with the setuptools that is installed here: no network, and not optimized."""
+# A warning that the code does have: a later compiler may have more, and nobody must repair them to install.
+WARNS = "-Wconversion"
+
+
+def build(kind: str, source: Path, folder: Path, **environment: str) -> Path:
+    """Build a "wheel" or an "sdist" with the setuptools that is installed here: no network, and not optimized.
+
+    What was printed is in the file "log", beside it.
+    """
     command = [sys.executable, "-c", BUILD, kind, str(folder)]
     given = os.environ.get("ARENASCOPE_MESON_ARGS", "")
     env = {**os.environ, "ARENASCOPE_MESON_ARGS": f"{given} -Doptimization=0", **programs.COMPILED_ANYWHERE}
-    done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=source, env=env | environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    (folder / "log").write_text(done.stdout + done.stderr)
     return folder / done.stdout.splitlines()[-1]
 
 
@@ -47,7 +55,11 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder)
-    return build("wheel", next(folder.iterdir()), tmp_path_factory.mktemp("wheel"))
+    return build("wheel", next(folder.iterdir()), tmp_path_factory.mktemp("wheel"), CFLAGS=WARNS)
+
+
+def test_a_warning_stops_no_installation(wheel: Path) -> None:
+    assert f"[{WARNS}]" in wheel.with_name("log").read_text()
 
 
 def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:

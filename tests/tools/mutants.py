@@ -132,7 +132,7 @@ class Tree:
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, path / name)
         if problem := run(
-            ["meson", "setup", str(self.build), "-Dwerror=false", "-Ddebug=false", "-Doptimization=1"],
+            ["meson", "setup", str(self.build), "-Ddebug=false", "-Doptimization=1"],
             path,
             PYTEST_PATIENCE,
         ):
