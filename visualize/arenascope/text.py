@@ -29,6 +29,11 @@ def size(number: int | None) -> str:
     return f"{number} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
+def plain_size(number: int) -> str:
+    """The same of a round number, without a zero behind the point: a bound of a class, a line of a grid."""
+    return size(number).replace(".0 ", " ")
+
+
 def compact(number: int | None) -> str:
     """Bytes in at most five characters, as in a table of many columns: 12.3M is 12.3 MiB; a dash for None.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from arenascope.text import size
+from arenascope.text import plain_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,8 +101,7 @@ def top_of(largest: float) -> tuple[float, list[GridLine]]:
     lines = max(math.ceil(largest / step), 1)
     top = lines * step
     return top, [
-        GridLine(f"{100 - 100 * number / lines:.2f}", size(int(number * step)).replace(".0 ", " "))
-        for number in range(1, lines + 1)
+        GridLine(f"{100 - 100 * number / lines:.2f}", plain_size(int(number * step))) for number in range(1, lines + 1)
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The charts, drawn by matplotlib: as SVG inside the page, where the style sheet colours them, or as files."""
+"""Charts that matplotlib draws: pictures beside the report, and SVG inside an experiment's page."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from arenascope.report.colours import LOOKS, Colour
-from arenascope.report.figures import PINNING
-from arenascope.text import size
+from arenascope.report.figures import SERIES
+from arenascope.text import plain_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 INK: Final = "#24292f"
 GRID: Final = "#d8dee4"
-SERIES: Final = {
-    "in use": Colour.USED,
-    "cached": Colour.CACHED,
-    "free": Colour.RELEASABLE,
-    PINNING: Colour.STRANDED,
-    "releasable": Colour.RELEASABLE,
-    "withheld": Colour.WITHHELD,
-    "returned already": Colour.RETURNED,
-}
 STYLE: Final[dict[Any, Any]] = {  # matplotlib's type is a list of all the keys there are
     "font.family": "sans-serif",
     "font.size": 10,
@@ -72,7 +63,7 @@ def draw(histogram: Histogram, label: str, apart: str | None = None) -> Figure:
             _bars(axes[1], histogram, [str(apart)])
         bounds = histogram.bounds
         step = max(1, -(-len(bounds) // TICKS))
-        axes[-1].set_xticks(range(0, len(bounds), step), [_short(bound) for bound in bounds[::step]])
+        axes[-1].set_xticks(range(0, len(bounds), step), [plain_size(bound) for bound in bounds[::step]])
         axes[-1].set_xlabel(label)
     return figure
 
@@ -98,7 +89,7 @@ def _bars(axes: Axes, histogram: Histogram, names: list[str]) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.tick_params(axis="both", length=0)
     axes.yaxis.set_major_locator(_BinaryLocator(max(bottom, default=0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(int(value))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plain_size(int(value))))
     if axes.get_legend_handles_labels()[0]:
         axes.legend(
             frameon=False, loc="lower right", bbox_to_anchor=(1, 1), fontsize=9, ncols=len(names), borderaxespad=0
@@ -117,10 +108,6 @@ class _BinaryLocator(MaxNLocator):
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         return np.asarray(super().tick_values(vmin / self._unit, vmax / self._unit)) * self._unit
-
-
-def _short(number: int) -> str:
-    return size(number).replace(".0 ", " ")
 
 
 def for_page(figure: Figure, name: str, title: str) -> str:

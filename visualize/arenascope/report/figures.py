@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 MAX_LOG2: Final = 63
 PINNING: Final = "stranded by pins"  # the series that is not part of the others
+SERIES: Final = {  # each series, and its colour
+    "in use": Colour.USED,
+    "cached": Colour.CACHED,
+    "free": Colour.RELEASABLE,
+    PINNING: Colour.STRANDED,
+    "releasable": Colour.RELEASABLE,
+    "withheld": Colour.WITHHELD,
+    "returned already": Colour.RETURNED,
+}
+PAINTS: Final = {name: colour.name.lower() for name, colour in SERIES.items()}  # the style sheet's classes
 FREE: Final = (Colour.RELEASABLE, Colour.WITHHELD, Colour.RETURNED)
 
 

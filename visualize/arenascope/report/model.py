@@ -6,15 +6,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from markupsafe import Markup
-
 from arenascope import __version__, rows
 from arenascope.compare import compare
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.known import whole_of
 from arenascope.profile.stacks import with_stacks
-from arenascope.report import charts, figures, graph, mappings, objects, ruby, sites, stranded, tables
+from arenascope.report import bars, figures, graph, mappings, objects, ruby, sites, stranded, tables
 from arenascope.report.areas import TITLES
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes, growth
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 
     from arenascope.capture import Look
     from arenascope.compare import Comparison
+    from arenascope.report.bars import Bars
     from arenascope.report.figures import Histogram
     from arenascope.report.regions import Regions
 
@@ -177,15 +176,15 @@ def _threads_at(facts: list[PageFacts], address: int) -> str:
 class Chart(NamedTuple):
     """A histogram, drawn and in numbers."""
 
-    svg: Markup
+    bars: Bars
     columns: list[str]
     rows: list[tuple[str, list[Amount]]]  # the lower bound of a class, and each column's bytes
     pinning: bool = False  # has a panel for pins
 
 
-def _chart(of: Histogram, svg: Markup, *, pinning: bool = False) -> Chart:
+def _chart(of: Histogram, drawn: Bars, *, pinning: bool = False) -> Chart:
     table = [(size(bound), [amount(cell) for cell in cells]) for bound, cells in of.rows()]
-    return Chart(svg, list(of.series), table, pinning)
+    return Chart(drawn, list(of.series), table, pinning)
 
 
 def _sizes(facts: PageFacts) -> Chart | None:
@@ -193,20 +192,16 @@ def _sizes(facts: PageFacts) -> Chart | None:
     if histogram is None:
         return None
     pinning = bool(histogram.series[figures.PINNING].any())
-    figure = charts.draw(histogram, "chunk size, from", apart=figures.PINNING)
     title = "Bytes in use, cached and free, and stranded by pins, by chunk size. The table has the numbers."
-    svg = Markup(charts.for_page(figure, "sizes", title))  # noqa: S704 - all ours: numbers
-    return _chart(histogram, svg, pinning=pinning)
+    return _chart(histogram, bars.draw(histogram, "chunk size, from", title, apart=figures.PINNING), pinning=pinning)
 
 
 def _runs(states: Any, laid: Regions, page_size: int) -> Chart | None:
     histogram = figures.by_free_run(states, laid, page_size)
     if histogram is None:
         return None
-    figure = charts.draw(histogram, "length of the run, from")
     title = "Bytes of free pages by the length of the run of free pages. The table has the numbers."
-    svg = Markup(charts.for_page(figure, "runs", title))  # noqa: S704 - all ours: numbers
-    return _chart(histogram, svg)
+    return _chart(histogram, bars.draw(histogram, "length of the run, from", title))
 
 
 class Trust(NamedTuple):
