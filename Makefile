@@ -209,7 +209,7 @@ clean:
 $(VENV)/built: $(SOURCES) $(VENV)/bin/python
 	test -f $(BUILD)/build.ninja || meson setup -Dwerror=true $(BUILD)
 	meson compile -C $(BUILD)
-	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[test,lint]'
+	ARENASCOPE_BUILD_DIR=$(BUILD) $(VENV)/bin/pip install --quiet --no-build-isolation --editable '.[all,test,lint]'
 	echo ../../../../visualize | tee $(VENV)/lib/python3*/site-packages/__editable__.arenascope-*.pth >/dev/null
 	$(VENV)/bin/python -m compileall -q visualize/arenascope
 	touch $@

@@ -16,6 +16,7 @@ from arenascope.experiment import available, runner
 from arenascope.experiment import spec as specs
 from arenascope.experiment.reader import seconds
 from arenascope.experiment.store import Store
+from arenascope.extras import need
 from arenascope.files import write_page
 from arenascope.text import count, json_text, plural, printable
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 PAGE: Final = "report.html"
+PAGE_NEEDS: Final = "the page of an experiment"
 COMMAND: Final = "arenascope.command"  # where the words behind "--" are kept
 
 
@@ -94,6 +96,8 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     To run your own command under the standard configurations: arenascope experiment run --matrix standard -- COMMAND.
     Ctrl-C keeps the finished runs; --resume continues. Exit code 1 if runs failed.
     """
+    if not no_report:
+        need("pictures", PAGE_NEEDS, "Or give --no-report: the page can be written later.")
     command = click.get_current_context().meta.get(COMMAND, [])
     budget = None if max_time is None else seconds(max_time)
     if max_time is not None and budget is None:
@@ -169,6 +173,8 @@ def list_(*, as_json: bool) -> None:
 @click.option("--markdown", "form", flag_value="markdown", help="Print the table as Markdown, and write no page.")
 def report(results: str, output: str | None, form: str | None, *, no_maps: bool) -> None:
     """Show what an experiment found: a table, and a page."""
+    if form is None:
+        need("pictures", PAGE_NEEDS, "--json and --markdown work without it.")
     store = Store(Path(results))
     _show(store, Path(output) if output else store.folder / PAGE, maps=not no_maps, form=form)
 

@@ -7,6 +7,7 @@ import click
 
 from arenascope.cli.options import max_pause_option, mode_option, read_seconds
 from arenascope.cli.watch import group_of, say
+from arenascope.extras import needing
 
 
 @click.command()
@@ -67,8 +68,10 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
     look and its age; it never waits for a look. Ctrl-C ends the exporter.
     """
     from arenascope.exporter.looking import Looker  # noqa: PLC0415 - other commands need no server
-    from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
-    from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
+
+    with needing("exporter", "the exporter"):
+        from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
+        from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
     from arenascope.timeline.group import Together  # noqa: PLC0415
     from arenascope.timeline.watch import Bell  # noqa: PLC0415
 

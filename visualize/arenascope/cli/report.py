@@ -12,6 +12,7 @@ import click
 from arenascope.capture import capture, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
+from arenascope.extras import need
 from arenascope.files import write_page
 from arenascope.text import printable
 from arenascope.timeline.group import files_of
@@ -65,9 +66,10 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
         names = [name for name, value in given.items() if value is not None]
         _of_timeline(target, output, [*names, *(option.partition("=")[0] for option in how)])
         return
-    # matplotlib takes a second to import: not for those who want something else.
-    from arenascope.report import stills  # noqa: PLC0415
-    from arenascope.report.html import render  # noqa: PLC0415
+    pictures = {kind: folder for kind, folder in (("png", png), ("svg", svg)) if folder is not None}
+    if pictures:
+        need("pictures", f"--{next(iter(pictures))}", "The page itself needs no more than is installed.")
+    from arenascope.report.html import render  # noqa: PLC0415 - not for a timeline
     from arenascope.report.model import build  # noqa: PLC0415
 
     looks = []
@@ -81,9 +83,10 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
                 )
     with waiting("drawing"):
         write_page(output, render(build(looks)))
-        for kind, folder in (("png", png), ("svg", svg)):
-            if folder is not None:
-                stills.write(looks, folder, kind)
+        for kind, folder in pictures.items():
+            from arenascope.report import stills  # noqa: PLC0415 - matplotlib takes most of a second to import
+
+            stills.write(looks, folder, kind)
     click.echo(SAID.format(printable(output)), err=True)
 
 

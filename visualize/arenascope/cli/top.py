@@ -18,6 +18,7 @@ from arenascope.cli.options import (
 )
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
+from arenascope.extras import needing
 
 if TYPE_CHECKING:
     from arenascope.live.machine import Processes
@@ -90,7 +91,8 @@ def top(  # noqa: PLR0913 - one for each option
         return _once(Processes(how, _only(process)), choice, process, as_json=as_json)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise click.UsageError("a live view needs a terminal: use --once")
-    from arenascope.live.app import Live  # noqa: PLC0415 - Textual takes a third of a second to import
+    with needing("live", "the live view", "`arenascope top --once` works without it."):
+        from arenascope.live.app import Live  # noqa: PLC0415 - Textual takes a third of a second to import
 
     more = [name for name, wanted in (("--objects", objects), ("--graph", graph)) if wanted]
     first = (process, [*how, *more]) if process else None

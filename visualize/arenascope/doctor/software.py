@@ -14,6 +14,7 @@ from arenascope import __version__
 from arenascope.arenadump import find_arenadump, run_arenadump
 from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
+from arenascope.extras import EXTRAS, line_to_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,13 @@ FEATURES: Final = {
     "libdw": ("layouts are found by relocations instead of debug information", "libdw-dev"),
     "libpng": ("there is no command arenadump png", "libpng-dev"),
     "libiberty": ("names of C++ and Rust are shown mangled", "libiberty-dev"),
+}
+
+# What does not work without an extra.
+LOST: Final = {
+    "live": "arenascope top works with --once only",
+    "exporter": "there is no command arenascope exporter",
+    "pictures": "no pictures (arenascope report --png), and no page of an experiment",
 }
 
 GDB_SINCE: Final = 14  # the first that writes back all registers of a processor with AMX
@@ -87,3 +95,14 @@ def checks() -> Iterator[Check]:
     versions = [f"Python {platform.python_version()}", f"arenascope {__version__}"]
     versions += [f"{name} {metadata.version(name)}" for name in ("numpy", "click", "rich")]
     yield Check("Python", Status.OK, ", ".join(versions))
+    yield from map(extra, EXTRAS)
+
+
+def extra(name: str) -> Check:
+    """Whether the packages of an extra are installed."""
+    try:
+        versions = [f"{module} {metadata.version(module)}" for module in EXTRAS[name]]
+    except metadata.PackageNotFoundError as error:
+        lost = f"{error.name} is not installed: {LOST[name]}"
+        return Check(f"extra {name}", Status.LIMITED, lost, line_to_type(name))
+    return Check(f"extra {name}", Status.OK, ", ".join(versions))
