@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -278,14 +277,14 @@ def test_a_number_is_compared_with_its_like_alone(arenadump: harness.Arenadump, 
         triggers, dump = Triggers([When("growth", MIB)]), Dump(tmp_path / "dump")
         return ["; ".join(reason.says for reason in triggers.due(process, look, dump)) for look in chosen]
 
-    blind = [replace(look, ledger=type(look.ledger)({**look.ledger.held, "python_arenas": None})) for look in looks]
+    blind = [look._replace(ledger=type(look.ledger)({**look.ledger.held, "python_arenas": None})) for look in looks]
     assert held_by(blind[1]) is None
     assert ["in use" in says for says in due(*looks)] == [False, True, True, True]
     assert ["resident" in says for says in due(*blind)] == [False, True, True, True]
-    assert due(looks[0], replace(blind[0])) == ["", ""]
+    assert due(looks[0], blind[0]._replace()) == ["", ""]
     assert ["resident" in says for says in due(looks[0], blind[1], blind[1])] == [False, True, False]
     assert ["in use" in says for says in due(blind[0], looks[1], looks[2])] == [False, False, True]
-    nothing = replace(blind[3], kernel=replace(blind[3].kernel, rss=None))
+    nothing = blind[3]._replace(kernel=blind[3].kernel._replace(rss=None))
     assert due(looks[0], nothing) == ["", ""]
 
 

@@ -6,8 +6,7 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Final, Optional
+from typing import Final, NamedTuple, Optional
 
 from arenascope.decode import answer, document
 from arenascope.text import printable
@@ -18,16 +17,14 @@ OWNERS: Final = "arenascope.owners/1"
 WHY: Final = "arenascope.why/1"
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """Chunks, and their bytes."""
 
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(NamedTuple):
     """What was searched."""
 
     chunks: int
@@ -40,8 +37,7 @@ class Graph:
     left_out: Optional[str]  # what was not read of debug information, or of files that a core leaves out, and why
 
 
-@dataclass(frozen=True)
-class GraphTarget:
+class GraphTarget(NamedTuple):
     """Whose chunks these are."""
 
     kind: str
@@ -49,8 +45,7 @@ class GraphTarget:
     comm: str
 
 
-@dataclass(frozen=True)
-class LeakGroup:
+class LeakGroup(NamedTuple):
     """The lost chunks of one type and size."""
 
     type: Optional[str]
@@ -62,8 +57,7 @@ class LeakGroup:
     example: str
 
 
-@dataclass(frozen=True)
-class Leaks:
+class Leaks(NamedTuple):
     """What nothing points to any more."""
 
     target: GraphTarget
@@ -77,19 +71,17 @@ class Leaks:
     by_type: tuple[LeakGroup, ...]
 
 
-@dataclass(frozen=True)
-class TypeSum:
+class TypeSum(NamedTuple):
     """The chunks in use of a type. `others`: of all types for which there was no room."""
 
     type: Optional[str]
     evidence: Optional[str]
     others: bool
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
 
 
-@dataclass(frozen=True)
-class Types:
+class Types(NamedTuple):
     """What the chunks in use are."""
 
     target: GraphTarget
@@ -100,8 +92,7 @@ class Types:
     types: tuple[TypeSum, ...]  # by bytes
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(NamedTuple):
     """A root: a variable, a thread's stack, a mapping. Kind "several": no one of them alone."""
 
     kind: str
@@ -115,28 +106,25 @@ class Owner:
     mapping: Optional[str]
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """Chunks of a type that are held together; at depth 0 an owner. `retained`: bytes, with all that only they hold."""
 
     depth: int
     owner: Optional[Owner]
     type: Optional[str]
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
     retained: int
 
 
-@dataclass(frozen=True)
-class Leading:
+class Leading(NamedTuple):
     """An owner of what several have, and to how many bytes of it this one leads."""
 
     owner: Owner
     bytes: int
 
 
-@dataclass(frozen=True)
-class Several:
+class Several(NamedTuple):
     """What no owner retains alone. `owners`: how many lead to any of it; `leading`: those that lead to most.
 
     To how much they lead is known of `asked` of the owners, those that lead to most directly.
@@ -148,8 +136,7 @@ class Several:
     leading: tuple[Leading, ...]
 
 
-@dataclass(frozen=True)
-class Owners:
+class Owners(NamedTuple):
     """The dominator tree by types, from the owners down."""
 
     target: GraphTarget
@@ -163,8 +150,7 @@ class Owners:
     several: Several
 
 
-@dataclass(frozen=True)
-class WayStep:
+class WayStep(NamedTuple):
     """A chunk on the way, and where in it the pointer to the next one is."""
 
     address: str
@@ -175,8 +161,7 @@ class WayStep:
     leads_to: Optional[int]
 
 
-@dataclass(frozen=True)
-class Why:
+class Why(NamedTuple):
     """The shortest way from a root to a chunk."""
 
     target: GraphTarget

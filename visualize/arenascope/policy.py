@@ -6,8 +6,7 @@ What is not known, or does not apply, is None.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Final, Optional
+from typing import Final, NamedTuple, Optional
 
 from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
@@ -16,8 +15,7 @@ SCHEMA: Final = "arenascope.policy/1"
 NO_AGENT: Final = "no_agent"
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(NamedTuple):
     """All of it, since the process began. Bytes and milliseconds."""
 
     agent_version: Optional[str]

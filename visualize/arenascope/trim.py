@@ -6,16 +6,14 @@ What is not known, or does not apply, is None.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Final, Optional
+from typing import Final, NamedTuple, Optional
 
 from arenascope.decode import answer, document
 
 SCHEMA: Final = "arenascope.trim/1"
 
 
-@dataclass(frozen=True)
-class TrimmedArena:
+class TrimmedArena(NamedTuple):
     """An arena before the trim, and what came back of it. Bytes and milliseconds."""
 
     name: str
@@ -27,8 +25,7 @@ class TrimmedArena:
     longest_hold_ms: Optional[float]
 
 
-@dataclass(frozen=True)
-class Trim:
+class Trim(NamedTuple):
     """All of it. Bytes and milliseconds."""
 
     pid: int

@@ -7,8 +7,7 @@ What is not known is None. The schema says what each field means; the rows of a 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Optional
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Optional
 
 from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
@@ -92,8 +91,7 @@ __all__ = [
 SCHEMA: Final = "arenascope.summary/1"
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """All of it."""
 
     target: Target

@@ -3,22 +3,19 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass, fields
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from arenascope.summary.ledger import Ledger, Sums
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """Chunks of one kind, resident or not."""
 
-    count: Optional[int]
+    count: Optional[int]  # type: ignore[assignment]
     bytes: Optional[int]
 
 
-@dataclass(frozen=True)
-class Tallies:
+class Tallies(NamedTuple):
     """All chunks, by what they are."""
 
     in_use: Tally
@@ -30,11 +27,10 @@ class Tallies:
 
     def items(self) -> tuple[tuple[str, Tally], ...]:
         """The kinds by name, in the schema's order."""
-        return tuple((field.name, getattr(self, field.name)) for field in fields(self))
+        return tuple(zip(self._fields, self))
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(NamedTuple):
     """A thread that allocates from an arena."""
 
     tid: int
@@ -43,8 +39,7 @@ class Thread:
     tcache_bytes: Optional[int]
 
 
-@dataclass(frozen=True)
-class Arena:
+class Arena(NamedTuple):
     """An arena of malloc."""
 
     name: str
@@ -62,8 +57,7 @@ class Arena:
     chunks: Tallies
 
 
-@dataclass(frozen=True)
-class Tunables:
+class Tunables(NamedTuple):
     """The settings of a malloc."""
 
     trim_threshold: Optional[int]
@@ -83,20 +77,18 @@ class Tunables:
         return held
 
 
-@dataclass(frozen=True)
-class Malloc:
+class Malloc(NamedTuple):
     """A malloc of glibc's: a process may have several."""
 
     path: Optional[str]
     tunables: Tunables
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(NamedTuple):
     """Chunks in use of one size that keep free memory resident."""
 
     chunk_size: Optional[int]  # null of a forged dump only
-    count: Optional[int]
+    count: Optional[int]  # type: ignore[assignment]
     pages: Optional[int]
     stranded: Optional[int]
     tails: Optional[int]
@@ -104,8 +96,7 @@ class Pin:
     in_use: Optional[int]
 
 
-@dataclass(frozen=True)
-class ByChunks:
+class ByChunks(NamedTuple):
     """Pages with stranded bytes and so many chunks in use: from this number to the next class's."""
 
     chunks_from: int
@@ -114,8 +105,7 @@ class ByChunks:
     stranded: Optional[int]
 
 
-@dataclass(frozen=True)
-class ByShare:
+class ByShare(NamedTuple):
     """Pages with stranded bytes of which such a part is in use: from so many eighths to one more."""
 
     eighths_from: int
@@ -124,8 +114,7 @@ class ByShare:
     stranded: Optional[int]
 
 
-@dataclass(frozen=True)
-class Sharer:
+class Sharer(NamedTuple):
     """Chunks in use of one size that stand with others on pages with stranded bytes."""
 
     chunk_size: Optional[int]
@@ -133,8 +122,7 @@ class Sharer:
     stranded: Optional[int]
 
 
-@dataclass(frozen=True)
-class StrandedPages:
+class StrandedPages(NamedTuple):
     """How full the pages with stranded bytes are, and which sizes stand there together."""
 
     by_chunks: tuple[ByChunks, ...]
@@ -142,17 +130,15 @@ class StrandedPages:
     shared: tuple[Sharer, ...]
 
 
-@dataclass(frozen=True)
-class ChunkSize:
+class ChunkSize(NamedTuple):
     """Chunks in use of one size."""
 
     chunk_size: int
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
 
 
-@dataclass(frozen=True)
-class Releasable:
+class Releasable(NamedTuple):
     """Where the pages lie that malloc_trim(0) returns."""
 
     end: Optional[int]  # bytes at the end of a main arena's heap: its top

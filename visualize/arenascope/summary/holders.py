@@ -3,14 +3,12 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from arenascope.graph import Owner, Several, Sum
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """Pages with stranded bytes that only this keeps, and its part of those that others keep, too."""
 
     pages: int
@@ -18,20 +16,18 @@ class Kept:
     part: int
 
 
-@dataclass(frozen=True)
-class HeldType:
+class HeldType(NamedTuple):
     """The chunks in use of one type."""
 
     type: Optional[str]
     evidence: Optional[str]
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
     retained: int
     kept: Kept
 
 
-@dataclass(frozen=True)
-class HeldBy:
+class HeldBy(NamedTuple):
     """What would be free without one owner. Of kind "several": what no owner alone holds."""
 
     owner: Owner
@@ -39,19 +35,17 @@ class HeldBy:
     kept: Kept
 
 
-@dataclass(frozen=True)
-class Keeper:
+class Keeper(NamedTuple):
     """The chunks of one type that one owner holds."""
 
     type: Optional[str]
     owner: Optional[Owner]
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
     kept: Kept
 
 
-@dataclass(frozen=True)
-class HeldGraph:
+class HeldGraph(NamedTuple):
     """Who holds the chunks in use: what holds most."""
 
     exact: bool

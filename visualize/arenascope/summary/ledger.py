@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, NamedTuple, Optional
 
 from arenascope import rows
 from arenascope.decode import DecodeError, mapping
@@ -70,8 +70,7 @@ class Beside(Rows):
     INLINE = True
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """Sums of the ledger's rows, by arenadump."""
 
     resident: Optional[int]

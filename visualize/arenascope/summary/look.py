@@ -3,14 +3,12 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from arenascope import rows
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """What was looked at."""
 
     kind: str
@@ -23,8 +21,7 @@ class Target:
     threads: int
 
 
-@dataclass(frozen=True)
-class NotGlibc:
+class NotGlibc(NamedTuple):
     """What it means for the summary that malloc() is not glibc's, in words."""
 
     says: str
@@ -32,8 +29,7 @@ class NotGlibc:
     meanings: dict[str, str]  # of rows that mean something else then, by name
 
 
-@dataclass(frozen=True)
-class Allocator:
+class Allocator(NamedTuple):
     """Who answers malloc(), and how its structures were found."""
 
     malloc: str
@@ -52,8 +48,7 @@ class Allocator:
         return (self.not_glibc.meanings if self.not_glibc else {}).get(row.name, row.meaning)
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """How the look was taken, and what that means for its numbers."""
 
     mode: str
@@ -65,8 +60,7 @@ class Snapshot:
     residency_known: bool
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """What the kernel counts of the process."""
 
     rss: Optional[int]
@@ -74,8 +68,7 @@ class Kernel:
     hugetlb: Optional[int]
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(NamedTuple):
     """A warning: what limits the trust in the numbers, or a note."""
 
     code: str

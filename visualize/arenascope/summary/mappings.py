@@ -3,16 +3,14 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Final, Optional
+from typing import Final, NamedTuple, Optional
 
 from arenascope.summary.heaps import Tally
 
 ANONYMOUS_SHARED: Final = "anonymous shared memory"
 
 
-@dataclass(frozen=True)
-class AnonymousMapping:
+class AnonymousMapping(NamedTuple):
     """Anonymous memory, but for what of it is malloc's or in a runtime's row."""
 
     address: Optional[str]
@@ -26,8 +24,7 @@ class AnonymousMapping:
     evidence: Optional[str]
 
 
-@dataclass(frozen=True)
-class AnonymousMemory:
+class AnonymousMemory(NamedTuple):
     """The largest anonymous mappings, and the sum of the others."""
 
     largest: tuple[AnonymousMapping, ...]
@@ -35,13 +32,12 @@ class AnonymousMemory:
     copies_of_files: Optional[int]
 
 
-@dataclass(frozen=True)
-class MappedFile:
+class MappedFile(NamedTuple):
     """All mappings of a file, or of shared memory of one name, but for what of them is malloc's."""
 
     name: Optional[str]
     row: str
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: Optional[int]
 
     @property
@@ -50,16 +46,14 @@ class MappedFile:
         return ANONYMOUS_SHARED if self.name in {None, "/dev/zero (deleted)"} else str(self.name)
 
 
-@dataclass(frozen=True)
-class MappedFiles:
+class MappedFiles(NamedTuple):
     """The largest by name, and the sum of the others."""
 
     largest: tuple[MappedFile, ...]
     rest: Tally
 
 
-@dataclass(frozen=True)
-class Mappings:
+class Mappings(NamedTuple):
     """What is resident besides malloc's memory, the runtimes' heaps and stacks."""
 
     anonymous: AnonymousMemory

@@ -3,12 +3,10 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 
-@dataclass(frozen=True)
-class Slots:
+class Slots(NamedTuple):
     """Pages of Ruby's own heap with slots of one size."""
 
     slot_size: int
@@ -17,28 +15,26 @@ class Slots:
     free_slots: int
 
 
-@dataclass(frozen=True)
-class ObjectType:
+class ObjectType(NamedTuple):
     """A runtime's objects of one type. Bytes are those of whole blocks and chunks."""
 
     name: Optional[str]
     address: Optional[str]
-    count: int
+    count: int  # type: ignore[assignment]
     tracked: int
     bytes: int
     owned: int
     in_malloc: int
 
 
-@dataclass(frozen=True)
-class ObjectClass:
+class ObjectClass(NamedTuple):
     """A Ruby's objects of one class that have one type."""
 
     name: Optional[str]
     kind: Optional[str]
     type: Optional[str]
     address: Optional[str]
-    count: int
+    count: int  # type: ignore[assignment]
     bytes: int
     owned: int
     not_marked: Optional[int]
@@ -55,8 +51,7 @@ class ObjectClass:
         return self.name or without.get(self.kind or "", "(unknown)")
 
 
-@dataclass(frozen=True)
-class Objects:
+class Objects(NamedTuple):
     """A runtime's objects by type, largest first, and what is in blocks that no object owns; a Ruby's by class, too."""
 
     exact: bool
@@ -68,8 +63,7 @@ class Objects:
     classes: Optional[tuple[ObjectClass, ...]]
 
 
-@dataclass(frozen=True)
-class Ruby:
+class Ruby(NamedTuple):
     """Ruby's own heap."""
 
     releases: Optional[str]
@@ -80,8 +74,7 @@ class Ruby:
     objects: Optional[Objects]
 
 
-@dataclass(frozen=True)
-class SizeClass:
+class SizeClass(NamedTuple):
     """The blocks of one size that a runtime has."""
 
     size: int
@@ -90,8 +83,7 @@ class SizeClass:
     free: int
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(NamedTuple):
     """A part of a runtime's heap, as the runtime counts it."""
 
     name: Optional[str]
@@ -99,8 +91,7 @@ class Space:
     committed: Optional[int]
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(NamedTuple):
     """A part of a runtime's own memory, but Ruby's. Bytes are None where it was not found, or does not tell them."""
 
     runtime: Optional[str]
