@@ -12,10 +12,10 @@ from arenascope.cli.options import limiting, looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
 from arenascope.graph import parse_leaks, parse_owners, parse_types, parse_why
-from arenascope.render.graph import render_leaks, render_owners, render_types, render_why
-from arenascope.render.terminal import console
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from arenascope.suppressions import LeakLimit
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/graph.md) instead of tables.")
@@ -37,7 +37,9 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
-        console().print(render_leaks(facts), crop=False)
+        from arenascope.render.graph import render_leaks  # noqa: PLC0415 - JSON needs no rich
+
+        _show(render_leaks(facts))
     excess = limit.excess(facts)
     if excess is None:
         return Code.OK
@@ -60,7 +62,9 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
-        console().print(render_types(parse_types(printed)), crop=False)
+        from arenascope.render.graph import render_types  # noqa: PLC0415 - JSON needs no rich
+
+        _show(render_types(parse_types(printed)))
 
 
 @click.command()
@@ -78,7 +82,9 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
-        console().print(render_owners(parse_owners(printed)), crop=False)
+        from arenascope.render.graph import render_owners  # noqa: PLC0415 - JSON needs no rich
+
+        _show(render_owners(parse_owners(printed)))
 
 
 @click.command()
@@ -97,4 +103,12 @@ def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
-        console().print(render_why(parse_why(printed)), crop=False)
+        from arenascope.render.graph import render_why  # noqa: PLC0415 - JSON needs no rich
+
+        _show(render_why(parse_why(printed)))
+
+
+def _show(tables: RenderableType) -> None:
+    from arenascope.render.terminal import console  # noqa: PLC0415 - likewise
+
+    console().print(tables, crop=False)

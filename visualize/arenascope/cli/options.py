@@ -12,7 +12,6 @@ import click
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.suppressions import LeakLimit
-from arenascope.timeline.group import process_at
 
 if TYPE_CHECKING:
     from arenascope.timeline.group import Process
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 def process_named(pid: str, verb: str) -> Process:
     """The process of a PID as it was typed. ArenascopeError NO_TARGET: there is none."""
+    from arenascope.timeline.group import process_at  # noqa: PLC0415 - most commands name no process so
+
     found = process_at(int(pid)) if re.fullmatch("[0-9]+", pid) else None
     if found is None:
         raise ArenascopeError(Code.NO_TARGET, f"cannot {verb} {pid}: there is no such process")

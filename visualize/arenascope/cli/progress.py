@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
-
-from rich.text import Text
-
-from arenascope.render.terminal import console
-from arenascope.text import printable
 
 
 def waiting(what: str) -> AbstractContextManager[object]:
     """A spinner with words beside it, gone when the work is done; nothing when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.text import Text  # noqa: PLC0415 - scripts need no rich, which takes as long to load as all else
+
+    from arenascope.render.terminal import console  # noqa: PLC0415
+    from arenascope.text import printable  # noqa: PLC0415
+
     err = console(stderr=True)
     return err.status(Text(printable(what))) if err.is_terminal else nullcontext()

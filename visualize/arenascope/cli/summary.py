@@ -8,8 +8,6 @@ import click
 from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 from arenascope.findings import Facts, told
-from arenascope.render.summary import render_summary
-from arenascope.render.terminal import console
 from arenascope.summary import parse, printed
 from arenascope.text import json_text
 
@@ -29,6 +27,9 @@ def summary(target: str, how: list[str], *, as_json: bool, objects: bool, graph:
     if as_json:
         click.echo(_with_findings(text).encode(), nl=False)  # UTF-8, whatever the locale
     else:
+        from arenascope.render.summary import render_summary  # noqa: PLC0415 - JSON needs no rich
+        from arenascope.render.terminal import console  # noqa: PLC0415
+
         out = console()
         out.print(render_summary(parse(text), ascii_only=out.options.ascii_only), crop=False)
 

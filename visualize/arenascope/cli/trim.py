@@ -7,9 +7,6 @@ import click
 
 from arenascope.arenadump import run_arenadump
 from arenascope.cli.progress import waiting
-from arenascope.render.terminal import console
-from arenascope.render.trim import render_trim
-from arenascope.trim import parse
 
 
 @click.command()
@@ -64,4 +61,8 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:
+        from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
+        from arenascope.render.trim import render_trim  # noqa: PLC0415
+        from arenascope.trim import parse  # noqa: PLC0415
+
         console().print(render_trim(parse(printed)))
