@@ -52,7 +52,7 @@ def loaded_by(*arguments: object, **environment: str) -> set[str]:
     ("arguments", "wanted"), [(["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})]
 )
 def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) -> None:
-    commands = {f"arenascope.cli.{place.partition(':')[0]}" for place in COMMANDS.values()}
+    commands = {f"arenascope.cli.{place.where.partition(':')[0]}" for place in COMMANDS.values()}
     assert loaded_by(*arguments) & commands == wanted
 
 

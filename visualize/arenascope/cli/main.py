@@ -9,9 +9,10 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.utils import make_default_short_help
 
 import arenascope
 from arenascope.errors import ArenascopeError, Code
@@ -21,29 +22,38 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Each subcommand, and where in this package it stands.
+class Place(NamedTuple):
+    """A subcommand: where in this package it stands, and its line of `arenascope --help`.
+
+    The line is the first sentence of its docstring (tests/test_cli_process.py): no module is loaded for it.
+    """
+
+    where: str
+    help: str
+
+
 COMMANDS = {
-    "agent-path": "run:agent_path",
-    "diff": "diff:diff",
-    "doctor": "doctor:doctor",
-    "dump": "dump:dump",
-    "experiment": "experiment:experiment",
-    "exporter": "exporter:exporter",
-    "full-record": "record:full_record",
-    "gdb-script": "inject:gdb_script",
-    "inject": "inject:inject",
-    "leaks": "graph:leaks",
-    "owners": "graph:owners",
-    "profile": "profile:profile",
-    "report": "report:report",
-    "run": "run:run",
-    "summary": "summary:summary",
-    "timeline": "timeline:timeline",
-    "top": "top:top",
-    "trim": "trim:trim",
-    "types": "graph:types",
-    "watch": "watch:watch",
-    "why": "graph:why",
+    "agent-path": Place("run:agent_path", "Print the path of the agent's library."),
+    "diff": Place("diff:diff", "Show what grew from BEFORE to AFTER, and how fast."),
+    "doctor": Place("doctor:doctor", "Print what works on this machine, and how to repair the rest."),
+    "dump": Place("dump:dump", "Write a record of every page of TARGET's heaps to a file."),
+    "experiment": Place("experiment:experiment", "Compare allocator settings under the same workload."),
+    "exporter": Place("exporter:exporter", "Serve what processes hold as OpenMetrics, for Prometheus."),
+    "full-record": Place("record:full_record", "Read the full record of a process: every malloc and free."),
+    "gdb-script": Place("inject:gdb_script", "Print the path of the script that injects with gdb."),
+    "inject": Place("inject:inject", "Load the agent into the running process PID."),
+    "leaks": Place("graph:leaks", "Find chunks in use that nothing points to any more."),
+    "owners": Place("graph:owners", "Find who holds the chunks in use."),
+    "profile": Place("profile:profile", "Record who allocates, and show who allocated what is in use."),
+    "report": Place("report:report", "Write a page: why TARGET is large, what brings memory back."),
+    "run": Place("run:run", "Run COMMAND with the agent preloaded."),
+    "summary": Place("summary:summary", "Show what holds TARGET's memory, and what would come back."),
+    "timeline": Place("timeline:timeline", "Show what a timeline has."),
+    "top": Place("top:top", "Show what processes hold, and what would come back, live."),
+    "trim": Place("trim:trim", "Return the free memory of process PID to the kernel."),
+    "types": Place("graph:types", "Find out what the chunks in use are."),
+    "watch": Place("watch:watch", "Look at processes again and again, and keep a timeline."),
+    "why": Place("graph:why", "Find out why the chunk at ADDRESS is still held."),
 }
 
 # Those that touch no process.
@@ -61,11 +71,18 @@ class Subcommands(click.Group):
         """The subcommand of this name; None: there is none."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
+        module, _, name = COMMANDS[cmd_name].where.partition(":")
         command: click.Command = getattr(import_module(f"arenascope.cli.{module}"), name)
         if cmd_name not in HARMLESS:
             command.epilog = "docs/hazards.md: all that can happen to a running process."
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands, as click writes it, from the table alone: to load all takes half a second."""
+        room = formatter.width - 6 - max(map(len, COMMANDS))
+        lines = [(name, make_default_short_help(COMMANDS[name].help, room)) for name in sorted(COMMANDS)]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - as click calls it
