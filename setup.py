@@ -21,12 +21,15 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 from setuptools.command.build_py import build_py
 from setuptools.command.install_scripts import install_scripts
+from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 # Where Meson leaves each, and with which mode it is installed.
 BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0o644}
 
 TABLE = "inspector/model/rows.def"
+BUILT_FROM = "built.txt"  # in the package: version.py reads it
+COMMIT = "COMMIT"  # in a source distribution
 
 
 def _version() -> str:
@@ -35,6 +38,18 @@ def _version() -> str:
     if not found:
         raise SystemExit("setup.py: meson.build states no version")
     return found[1]
+
+
+def _commit() -> str:
+    """The commit, "+" behind it if files differ from it; empty: not known. A source distribution has it in a file."""
+    if not (ROOT / ".git").exists():
+        noted = ROOT / COMMIT
+        return noted.read_text(encoding="ascii").strip() if noted.exists() else ""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # there is no git
+        return ""
 
 
 class BuildProgram(Command):
@@ -101,21 +116,36 @@ class Build(build):
 
 
 class BuildPackage(build_py):
-    """The package, with a copy of the table of rows, which the C program is compiled from too."""
+    """The package, with a copy of the table of rows, which the C program is compiled from too, and what it is built of.
+
+    An editable install reads the table itself, and its code is of any commit.
+    """
 
     def run(self) -> None:
-        """Build it, then copy the table beside rows.py; an editable install reads the table itself."""
+        """Build it, then write beside its modules what they read."""
         super().run()
         if not self.editable_mode:
-            self.copy_file(str(ROOT / TABLE), str(self._table))
+            self.copy_file(str(ROOT / TABLE), str(self._package / Path(TABLE).name))
+            (self._package / BUILT_FROM).write_text(f"{_version()}\n{_commit()}\n", encoding="ascii")
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:  # noqa: FBT001, FBT002 - setuptools' signature
-        """The package's files, and the table."""
-        return [*super().get_outputs(include_bytecode), str(self._table)]
+        """The package's files, and these."""
+        own = [str(self._package / name) for name in (Path(TABLE).name, BUILT_FROM)]
+        return [*super().get_outputs(include_bytecode), *own]
 
     @property
-    def _table(self) -> Path:
-        return Path(self.build_lib) / "arenascope" / Path(TABLE).name
+    def _package(self) -> Path:
+        return Path(self.build_lib) / "arenascope"
+
+
+class SourceDistribution(sdist):
+    """The sources, with the commit that they are of."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Make it, and note the commit."""
+        super().make_release_tree(base_dir, files)
+        if commit := _commit():
+            (Path(base_dir) / COMMIT).write_text(f"{commit}\n", encoding="ascii")
 
 
 class InstallProgram(install_scripts):
@@ -164,5 +194,6 @@ setup(
         "build_py": BuildPackage,
         "install_scripts": InstallProgram,
         "bdist_wheel": Wheel,
+        "sdist": SourceDistribution,
     },
 )

@@ -20,7 +20,7 @@ from tools import harness
 from tools.command import PARK, arenascope
 from tools.running import started
 
-from arenascope.cli.main import COMMANDS
+from arenascope.cli.main import COMMANDS, cli
 from arenascope.errors import Code
 from arenascope.timeline.store import is_timeline
 
@@ -40,46 +40,98 @@ def synthetic_dump(tmp_path: Path) -> Path:
     return synthetic.write(tmp_path / "synthetic.dump", synthetic.sections())
 
 
-def loaded_by(*arguments: object, **environment: str) -> set[str]:
-    """The modules that a command has loaded when it ends, in success."""
-    code = "import sys; from arenascope.cli.main import main; sys.exit(main(sys.argv[1:]) or print(*sys.modules))"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split())
+HEAVY = {"numpy", "rich", "jinja2", "matplotlib", "textual", "prometheus_client"}
+
+
+def imported_by(*arguments: object, **environment: str) -> set[str]:
+    """The modules that a command imports until its end, in success."""
+    command = [sys.executable, "-v", "-m", "arenascope", *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return set(re.findall("^import '([^']+)'", done.stderr, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"), [(["--version"], set()), (["why", "--help"], {"arenascope.cli.graph"})]
+    ("arguments", "wanted"),
+    [(["--version"], set()), (["--help"], set()), (["why", "--help"], {"arenascope.cli.graph"})],
 )
 def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) -> None:
     commands = {f"arenascope.cli.{place.where.partition(':')[0]}" for place in COMMANDS.values()}
-    assert loaded_by(*arguments) & commands == wanted
+    assert imported_by(*arguments) & commands == wanted
 
 
-@pytest.mark.parametrize("command", ["summary", "profile top", "profile tree", "types", "leaks", "owners", "trim"])
-def test_a_command_that_reads_no_dump_loads_no_numpy(arenadump: harness.Arenadump, parked: int, command: str) -> None:
-    """It takes as long to load as all else."""
-    loaded = loaded_by(*command.split(), parked, ARENASCOPE_ARENADUMP=str(arenadump.path))
-    assert "rich" in loaded
-    assert "numpy" not in loaded
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ("--version", ""),
+        ("--help", ""),
+        ("summary PID", "rich"),
+        ("summary --json PID", ""),
+        ("dump -o OUT PID", ""),
+        ("trim --forecast PID", "rich"),
+        ("trim --forecast --json PID", ""),
+        ("inject --json PID", ""),
+        ("run -- true", ""),
+        ("owners PID", "rich"),
+        ("owners --json PID", ""),
+        ("leaks PID", "rich"),
+        ("leaks --json PID", ""),
+        ("types PID", "rich"),
+        ("types --json PID", ""),
+        ("why --json PID CHUNK", ""),
+        ("agent-path", ""),
+        ("gdb-script", ""),
+        ("diff DUMP DUMP", "numpy rich"),
+        ("report -o OUT DUMP", "jinja2 numpy"),
+        ("report -o OUT --svg PICTURES DUMP", "jinja2 matplotlib numpy"),
+        ("top --once PID", "numpy rich"),
+        ("top --once --json PID", "numpy rich"),
+        ("watch --for 1ms -o OUT PID", "numpy"),
+    ],
+)
+def test_a_command_loads_what_it_needs(  # noqa: PLR0917 - one for each fixture
+    arenadump: harness.Arenadump, parked: int, synthetic_dump: Path, tmp_path: Path, arguments: str, wanted: str
+) -> None:
+    """Of what takes long to load."""
+    chunks = [line.split() for line in arenadump.check("chunks", parked).splitlines()]
+    places = {
+        "PID": parked,
+        "CHUNK": hex(next(int(chunk[0], 16) for chunk in chunks if chunk[2] == "in_use") + 16),  # what malloc gave
+        "DUMP": synthetic_dump,
+        "OUT": tmp_path / "out",
+        "PICTURES": tmp_path / "pictures",
+    }
+    words = [str(places.get(word, word)) for word in arguments.split()]
+    assert imported_by(*words, ARENASCOPE_ARENADUMP=str(arenadump.path)) & HEAVY == set(wanted.split())
 
 
-def test_run_loads_nothing_to_show() -> None:
-    assert not {"numpy", "rich", "arenascope.graph"} & loaded_by("run", "--help")
+@pytest.mark.parametrize("command", ["profile top", "profile tree"])
+def test_a_profile_that_is_shown_loads_no_numpy(arenadump: harness.Arenadump, parked: int, command: str) -> None:
+    loaded = imported_by(*command.split(), parked, ARENASCOPE_ARENADUMP=str(arenadump.path))
+    assert loaded & HEAVY == {"rich"}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_has_the_first_sentence_of_each_command(name: str) -> None:
+    """As the command itself says it."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command
+    assert COMMANDS[name].help == click.Command(name, help=command.help).get_short_help_str(limit=1000)
 
 
 def test_the_version_where_nothing_is_installed(tmp_path: Path) -> None:
     """A source tree, and click: --version needs nothing else."""
     (tmp_path / "click").symlink_to(Path(click.__file__).parent)
-    (tmp_path / "arenascope").symlink_to(ROOT / "visualize/arenascope")
     done = subprocess.run(
         [sys.executable, "-S", "-m", "arenascope", "--version"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'visualize'}:{tmp_path}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "arenascope 0+uninstalled\n", "")
+    version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())
+    assert version
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"arenascope {version[1]} (working copy)\n", "")
 
 
 @pytest.mark.parametrize(

@@ -39,14 +39,49 @@ def build(kind: str, source: Path, folder: Path, **environment: str) -> Path:
     return folder / done.stdout.splitlines()[-1]
 
 
+def git(source: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+    command = ["git", "-C", str(source), *who, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit_of(source: Path) -> str:
+    return git(source, "rev-parse", "--short=12", "HEAD")
+
+
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # From a copy: building writes beside setup.py.
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this tree, as building writes beside setup.py, and a commit of it."""
     source = tmp_path_factory.mktemp("tree") / "source"
     shutil.copytree(
         ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "build-*", "dist", "*.egg-info", "__pycache__")
     )
+    git(source, "init", "--quiet")
+    git(source, "add", "--all")
+    git(source, "commit", "--quiet", "--message=all")
+    return source
+
+
+@pytest.fixture(scope="module")
+def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("sdist", source, tmp_path_factory.mktemp("sdist"))
+
+
+def noted_commit(sdist: Path) -> str:
+    with tarfile.open(sdist) as archive:
+        (name,) = (name for name in archive.getnames() if name.partition("/")[2] == "COMMIT")
+        file = archive.extractfile(name)
+        assert file
+        return file.read().decode().strip()
+
+
+def test_a_source_distribution_notes_its_commit(source: Path, sdist: Path, tmp_path: Path) -> None:
+    """And whether the files are others."""
+    assert noted_commit(sdist) == commit_of(source)
+    text = (source / "setup.py").read_text()
+    (source / "setup.py").write_text(f"{text}# changed\n")
+    assert noted_commit(build("sdist", source, tmp_path)) == f"{commit_of(source)}+"
+    (source / "setup.py").write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +128,7 @@ def test_sdist_carries_the_sources(sdist: Path) -> None:
     assert {"meson.build", "meson_options.txt", "setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names
 
 
-def test_both_programs_run_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+def test_both_programs_run_in_a_fresh_environment(source: Path, wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
@@ -109,7 +144,10 @@ def test_both_programs_run_in_a_fresh_environment(wheel: Path, tmp_path: Path) -
     clean["PYTHONPATH"] = os.pathsep.join([str(next((tmp_path / "venv/lib").glob("python*/site-packages"))), *friends])
     script = folder / "arenascope"
     ours = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, cwd="/", env=clean).stdout
-    assert ours.split()[-1] in version
+    name, number, commit = ours.split(maxsplit=2)
+    assert name == "arenascope"
+    assert number in version
+    assert commit == f"(commit {commit_of(source)})\n"
     agent = subprocess.run(
         [script, "agent-path"], capture_output=True, text=True, check=True, cwd="/", env=clean
     ).stdout

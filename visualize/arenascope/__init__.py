@@ -12,12 +12,9 @@ __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """The version of what is installed, which takes longer to find than most commands take to load."""
+    """The version, which is read when somebody asks."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import metadata  # noqa: PLC0415
+    from arenascope.version import version  # noqa: PLC0415
 
-    try:
-        return metadata.version("arenascope")
-    except metadata.PackageNotFoundError:  # run from a source tree that was never installed
-        return "0+uninstalled"
+    return version()

@@ -12,11 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.utils import make_default_short_help
 
-import arenascope
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import printable
+from arenascope.version import described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,14 +79,15 @@ class Subcommands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, as click writes it, from the table alone: to load all takes half a second."""
         room = formatter.width - 6 - max(map(len, COMMANDS))
-        lines = [(name, make_default_short_help(COMMANDS[name].help, room)) for name in sorted(COMMANDS)]
+        known = [click.Command(name, help=COMMANDS[name].help) for name in sorted(COMMANDS)]
+        lines = [(str(each.name), each.get_short_help_str(room)) for each in known]
         with formatter.section("Commands"):
             formatter.write_dl(lines)
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - as click calls it
     if wanted and not context.resilient_parsing:
-        click.echo(f"arenascope {arenascope.__version__}")
+        click.echo(f"arenascope {described()}")
         context.exit()
 
 
@@ -99,7 +99,7 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version and exit.",
+    help="Show version and commit, and exit.",
 )
 def cli() -> None:
     """Where did a process's memory go, and what will bring it back?
