@@ -159,6 +159,7 @@ sanitize:
 bench:
 	scripts/install-deps build test bench
 	$(MAKE) --no-print-directory build
+	$(VENV)/bin/python bench/startup.py
 	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
 	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
 	$(VENV)/bin/python bench/timeline_page.py

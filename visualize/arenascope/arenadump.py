@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,7 +36,9 @@ def find_arenadump() -> str:
     for folder in beside:
         if os.access(folder / PROGRAM, os.X_OK):
             return str(folder / PROGRAM)
-    found = shutil.which(PROGRAM)
+    from shutil import which  # noqa: PLC0415 - brings three libraries for archives
+
+    found = which(PROGRAM)
     if not found:
         places = ", ".join(dict.fromkeys(map(str, beside)))
         raise ArenascopeError(
