@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -29,6 +30,7 @@ BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0
 
 TABLE = "inspector/model/rows.def"
 BUILT_FROM = "built.txt"  # in the package: version.py reads it
+TEMPLATES = "report/templates"
 COMMIT = "COMMIT"  # in a source distribution
 
 
@@ -127,11 +129,23 @@ class BuildPackage(build_py):
         if not self.editable_mode:
             self.copy_file(str(ROOT / TABLE), str(self._package / Path(TABLE).name))
             (self._package / BUILT_FROM).write_text(f"{_version()}\n{_commit()}\n", encoding="ascii")
+            self._compile_templates()
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:  # noqa: FBT001, FBT002 - setuptools' signature
         """The package's files, and these."""
-        own = [str(self._package / name) for name in (Path(TABLE).name, BUILT_FROM)]
+        compiled = sorted((self._package / TEMPLATES / "compiled").glob("*.*"))
+        own = [str(path) for path in (self._package / Path(TABLE).name, self._package / BUILT_FROM, *compiled)]
         return [*super().get_outputs(include_bytecode), *own]
+
+    def _compile_templates(self) -> None:
+        """For the release of Jinja2 that is here. The page is the same without: each report compiles them then."""
+        sys.path.insert(0, str(ROOT / "visualize"))
+        try:
+            from arenascope.report.environment import COMPILED, compile_into  # noqa: PLC0415 - it needs Jinja2
+        except ImportError:
+            return
+        folder = self._package / TEMPLATES
+        compile_into(folder, folder / COMPILED)
 
     @property
     def _package(self) -> Path:

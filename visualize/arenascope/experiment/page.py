@@ -18,7 +18,8 @@ from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
 from arenascope.report.colours import properties
-from arenascope.report.html import STATIC, templates
+from arenascope.report.environment import templates
+from arenascope.report.html import STATIC
 from arenascope.rows import BY_NAME
 from arenascope.text import plural, printable, size
 

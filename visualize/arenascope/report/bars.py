@@ -51,7 +51,7 @@ class Panel(NamedTuple):
     height: int  # pixels
 
 
-class Tick(NamedTuple):
+class Bound(NamedTuple):
     """The lower bound of a class. `minor`: left out where there is little room."""
 
     x: str
@@ -63,7 +63,7 @@ class Bars(NamedTuple):
     """A histogram, drawn."""
 
     panels: list[Panel]
-    ticks: list[Tick]
+    ticks: list[Bound]
     label: str  # of the classes
     title: str  # for those who do not see it
     margin: float = MARGIN
@@ -100,9 +100,9 @@ def _bar(histogram: Histogram, name: str, index: int, y: float, height: float) -
     return Bar(PAINTS[name], title, f"{x:.3f}", f"{wide * (1 - 2 * GAP):.3f}", f"{y:.3f}", f"{height:.3f}")
 
 
-def _ticks(bounds: Sequence[int]) -> Iterator[Tick]:
+def _ticks(bounds: Sequence[int]) -> Iterator[Bound]:
     wide = (100 - MARGIN) / len(bounds)
     step = -(-len(bounds) // TICKS)
     for number, index in enumerate(range(0, len(bounds), step)):
         minor = bool(number % 2) and len(bounds) > TICKS // 2
-        yield Tick(f"{MARGIN + wide * (index + 0.5):.3f}", plain_size(bounds[index]), minor)
+        yield Bound(f"{MARGIN + wide * (index + 0.5):.3f}", plain_size(bounds[index]), minor)

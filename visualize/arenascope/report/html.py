@@ -13,15 +13,13 @@ import base64
 import hashlib
 import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from arenascope.report.colours import properties
-from arenascope.text import count, plural
+from arenascope.report.environment import templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +30,6 @@ HERE: Final = Path(__file__).parent
 STATIC: Final = HERE / "static"
 IMPORT: Final = re.compile(r'^import (?:\{[^}]*\} from )?"\./([\w-]+\.js)";\n', re.MULTILINE)
 EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|class|const|let)\b)", re.MULTILINE)
-UNIT: Final = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i)?B\b|%|ms\b|s\b|µs\b)")
 # What would end a script element or begin another, and what JSON allows but old scripts did not.
 ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -61,25 +58,6 @@ def render(page: Page) -> str:
             blocks=page.blocks,
         )
     )
-
-
-@cache
-def templates(folder: Path) -> Environment:
-    """The templates in a folder. Each is compiled once: half a second for a report's."""
-    made = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"count": count, "plural": plural, "firm": firm}
-    return made
-
-
-def firm(text: str) -> str:
-    """Text in which a number and its unit stay on one line."""
-    return UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def embedded(value: Any) -> str:
