@@ -147,6 +147,10 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
             .longest_hold = AS_UNKNOWN,
         };
     }
+    if (t->options->arena == 0)
+        return t->arenas.count > 0 ||
+               as_fail(err, AS_DENIED, "trim: no arena of process %d could be read: arenadump summary says why",
+                       (int)t->pid);
     return t->arenas.count > 0 ||
            as_fail(err, AS_USAGE, "trim: there is no arena at 0x%" PRIx64 " (arenadump summary lists them)",
                    t->options->arena);
