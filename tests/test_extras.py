@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def test_what_is_missing_is_named(
     os.close(ours)
     assert done.returncode == 2, said
     assert "Traceback" not in said
-    assert f"{sys.executable} -m pip install 'arenascope[{extra}]'" in said
+    assert f"{shlex.quote(sys.executable)} -m pip install 'arenascope[{extra}]'" in said
     assert all(required in said for required in EXTRAS[extra].values())
     assert not list(tmp_path.iterdir())
 
