@@ -63,7 +63,7 @@ static void answer(const struct fuse_in_header *request)
     }
 }
 
-// With the process that serves it the file system ends, and whoever waits for an answer gets an error. (A thread of the process that
+// With the process that serves it the file system ends, and a reader that waits for an answer gets an error. (A thread of the process that
 // has mapped the file would not end before the file system has answered.)
 static void serve(void)
 {

@@ -130,7 +130,7 @@ size_t as_process_read(struct as_target *t, uint64_t address, void *buffer, size
     // In parts: while one is read, its memory cannot be freed.
     while (done < length && !is_past(p) && as_process_read_begin(p)) {
         size_t part = length - done < MOST_AT_ONCE ? length - done : MOST_AT_ONCE;
-        // Whoever reads, and whether or not it was recorded what is swapped out: it may be so only since.
+        // Each read asks: a page may be swapped out since the page map was read.
         if (t->residency.fetch == AS_FETCH_REFUSED)
             part = as_process_unswapped(p, address + done, part);
         size_t got = part == 0 ? 0 : read_any(p, address + done, (uint8_t *)buffer + done, part);
