@@ -28,7 +28,7 @@ def libc(request: pytest.FixtureRequest) -> debian.Libc:
 
 @pytest.fixture(scope="module")
 def swap() -> Iterator[None]:
-    """A swap file, for as long as this module's tests run."""
+    """A swap file, for as long as a module's tests run: not half of it is ever used, so what is read stays there."""
     directory = harness.ROOT / ".cache"
     directory.mkdir(exist_ok=True)
     with allowed(kernel.swap_file(directory, 512)):

@@ -15,26 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_swap import swap
 from test_tight_memory import COMMANDS, check_unharmed, group, is_so
 from tools import harness, kernel, tight
 from tools.postures import notes
-from tools.pressure import allowed
 
-__all__ = ["group"]
+__all__ = ["group", "swap"]
 pytestmark = pytest.mark.alone
 
 MEGABYTES = 120
 SWAPPED = 60 << 20  # of these, at least
 LITTLE, MUCH = 4 << 20, 1 << 30
-
-
-@pytest.fixture(scope="module")
-def swap() -> Iterator[None]:
-    """A swap file, for as long as this module's tests run: not half of it is ever used, so what is read stays there."""
-    directory = harness.ROOT / ".cache"
-    directory.mkdir(exist_ok=True)
-    with allowed(kernel.swap_file(directory, 512)):
-        yield
 
 
 def swapped(pid: int) -> int:
