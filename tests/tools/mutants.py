@@ -7,16 +7,23 @@ tests/mutants.txt has the faults. A fault that no test notices is a line that no
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "mutants.txt"
@@ -43,7 +50,7 @@ class Mutant:
     line: int  # of the table
     old: str
     new: str
-    pytest: list[str] = field(default_factory=list)  # asked only where the unit tests have not noticed
+    pytest: list[str] = field(default_factory=list)  # asked first, where there are some; then the unit tests
 
 
 class TableError(Exception):
@@ -103,18 +110,30 @@ def check_places(tree: Path, mutants: list[Mutant]) -> None:
         raise TableError("\n".join(problems))
 
 
-def run(command: list[str], cwd: Path, patience: float) -> str | None:
-    """None when the command succeeds; else the last line that it printed, or that it took too long."""
+@dataclass
+class Outcome:
+    """What became of a program: its exit status, None when it took too long; and its last line."""
+
+    status: int | None
+    said: str
+
+
+def start(command: list[str], cwd: Path, patience: float, env: dict[str, str] | None = None) -> Outcome:
+    """Runs the command to its end, or to the end of the patience."""
     try:
         done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, errors="replace", timeout=patience, check=False
+            command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", timeout=patience, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"not done after {patience:.0f} s"
-    if done.returncode == 0:
-        return None
+        return Outcome(None, f"not done after {patience:.0f} s")
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    return lines[-1] if lines else f"status {done.returncode}"
+    return Outcome(done.returncode, lines[-1] if lines else f"status {done.returncode}")
+
+
+def run(command: list[str], cwd: Path, patience: float) -> str | None:
+    """None when the command succeeds; else the last line that it printed, or that it took too long."""
+    done = start(command, cwd, patience)
+    return None if done.status == 0 else done.said
 
 
 class Tree:
@@ -123,6 +142,7 @@ class Tree:
     def __init__(self, path: Path, jobs: int) -> None:
         """Copies what git knows and what is new, and configures."""
         self.path, self.jobs, self.build = path, jobs, path / "build"
+        self.sound: dict[str, bytes] = {}  # the digests of the unit tests without any fault
         names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT, capture_output=True, text=True, check=True,
@@ -146,35 +166,50 @@ class Tree:
             message = f"the build has no test of the suite {SUITE!r}"
             raise TableError(message)
 
-    def make(self, *more: str) -> str | None:
-        """Builds the unit tests, and nothing else but what is named."""
-        targets = [str(path.relative_to(self.build)) for path in self.tests.values()]
-        return run(["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets, *more], self.path, PYTEST_PATIENCE)
+    def make(self, targets: Iterable[str]) -> None:
+        """Builds these, and nothing else."""
+        if problem := run(["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets], self.path, PYTEST_PATIENCE):
+            message = f"the source does not build: {problem}"
+            raise TableError(message)
 
-    def first_to_fail(self) -> str | None:
-        """The first test that notices, and what it says."""
-        for name, program in self.tests.items():
-            if problem := run([str(program)], self.path, PATIENCE):
+    def digests(self) -> dict[str, bytes]:
+        """The name of each unit test, and a digest of its program."""
+        return {name: hashlib.sha256(path.read_bytes()).digest() for name, path in self.tests.items()}
+
+    def prepare(self) -> None:
+        """Builds all, and runs the unit tests, without any fault."""
+        self.make(PROGRAMS)
+        if problem := self.first_to_fail({}):
+            message = f"without any fault: {problem}"
+            raise TableError(message)
+        self.sound = self.digests()
+
+    def first_to_fail(self, sound: dict[str, bytes]) -> str | None:
+        """The first unit test that notices, and what it says. A program that is as it was has nothing of the fault."""
+        self.make(str(path.relative_to(self.build)) for path in self.tests.values())
+        for name, digest in self.digests().items():
+            if digest != sound.get(name) and (problem := run([str(self.tests[name])], self.path, PATIENCE)):
                 return f"{name}: {problem}"
         return None
 
     def ask_pytest(self, arguments: list[str]) -> str | None:
         """As first_to_fail, of the Python tests named: with the programs of this tree."""
-        if problem := self.make(*PROGRAMS):
-            return f"build: {problem}"
-        os.environ["ARENADUMP"] = str(self.build / "inspector/cli/arenadump")
-        os.environ["PYTHONPATH"] = str(self.path / PACKAGE)  # before what is installed
-        # What is compiled is known by its seconds and size: two faults of one file may have both in common.
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        os.environ["CHUNK_TYPES"] = str(self.build / "tests/unit/chunk_types")
-        os.environ["LIST_TYPES"] = str(self.build / "tests/unit/list_types")
-        os.environ["PLACE_NAMES"] = str(self.build / "tests/unit/place_names")
-        pytest = [sys.executable, "-m", "pytest", "-q"]
-        if problem := run([*pytest, "--collect-only", *arguments], ROOT, PYTEST_PATIENCE):
-            message = f"these tests cannot be asked: {' '.join(arguments)}: {problem}"
+        self.make(PROGRAMS)
+        env = os.environ | {
+            "ARENADUMP": str(self.build / "inspector/cli/arenadump"),
+            "PYTHONPATH": str(self.path / PACKAGE),  # before what is installed
+            # What is compiled is known by its seconds and size: two faults of one file may have both in common.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CHUNK_TYPES": str(self.build / "tests/unit/chunk_types"),
+            "LIST_TYPES": str(self.build / "tests/unit/list_types"),
+            "PLACE_NAMES": str(self.build / "tests/unit/place_names"),
+        }
+        pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
+        done = start(pytest, ROOT, PYTEST_PATIENCE, env)
+        if done.status not in (0, 1, None):  # 1: a test failed; what is above: no test could be asked
+            message = f"these tests cannot be asked: {' '.join(arguments)}: {done.said}"
             raise TableError(message)
-        problem = run([*pytest, "-x", *arguments], ROOT, PYTEST_PATIENCE)
-        return f"pytest {' '.join(arguments)}: {problem}" if problem else None
+        return None if done.status == 0 else f"pytest {' '.join(arguments)}: {done.said}"
 
 
 def judge(tree: Tree, mutant: Mutant) -> str | None:
@@ -182,35 +217,45 @@ def judge(tree: Tree, mutant: Mutant) -> str | None:
     path, text = find_place(tree.path, mutant)
     path.write_text(text.replace(mutant.old, mutant.new))
     try:
-        if problem := tree.make():
-            message = f"{TABLE.name}:{mutant.line}: with {mutant.new!r} the source does not build: {problem}"
-            raise TableError(message)
-        return tree.first_to_fail() or (tree.ask_pytest(mutant.pytest) if mutant.pytest else None)
+        return (tree.ask_pytest(mutant.pytest) if mutant.pytest else None) or tree.first_to_fail(tree.sound)
+    except TableError as error:
+        message = f"{TABLE.name}:{mutant.line}: with {mutant.new!r}: {error}"
+        raise TableError(message) from None
     finally:
         path.write_text(text)
 
 
 def say(number: int, mutant: Mutant, path: Path, verdict: str | None, seconds: float) -> None:
     """One row of the table of results."""
-    print(f"{number:3} {mutant.folder}/{path.name}  ({seconds:.0f} s)")
-    print(f"    - {mutant.old.strip()}\n    + {mutant.new.strip()}")
-    print(f"    {'caught by ' + verdict if verdict else 'SURVIVED: no test has noticed'}", flush=True)
+    print(
+        f"{number:3} {mutant.folder}/{path.name}  ({seconds:.0f} s)\n"
+        f"    - {mutant.old.strip()}\n    + {mutant.new.strip()}\n"
+        f"    {'caught by ' + verdict if verdict else 'SURVIVED: no test has noticed'}",
+        flush=True,
+    )
 
 
-def try_all(tree: Tree, mutants: list[Mutant]) -> int:
-    """How many survive."""
-    check_places(tree.path, mutants)
-    if problem := tree.make() or tree.first_to_fail():
-        message = f"without any fault: {problem}"
-        raise TableError(message)
-    survivors = 0
-    for number, mutant in enumerate(mutants, 1):
-        began = time.monotonic()
-        path = find_place(tree.path, mutant)[0]
-        verdict = judge(tree, mutant)
-        survivors += verdict is None
-        say(number, mutant, path, verdict, time.monotonic() - began)
-    return survivors
+def try_all(trees: list[Tree], mutants: list[Mutant]) -> int:
+    """How many survive. Each tree has one fault at a time."""
+    check_places(trees[0].path, mutants)
+    free: queue.Queue[Tree] = queue.Queue()
+
+    def try_one(number: int, mutant: Mutant) -> bool:
+        tree = free.get()
+        try:
+            began = time.monotonic()
+            path = find_place(tree.path, mutant)[0]
+            verdict = judge(tree, mutant)
+            say(number, mutant, path, verdict, time.monotonic() - began)
+            return verdict is None
+        finally:
+            free.put(tree)
+
+    with ThreadPoolExecutor(len(trees)) as pool:
+        list(pool.map(Tree.prepare, trees))
+        for tree in trees:
+            free.put(tree)
+        return sum(pool.map(try_one, range(1, len(mutants) + 1), mutants))
 
 
 def slice_of(text: str) -> slice:
@@ -226,7 +271,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="try only mutants of these folders, or whose old text has this in it")
     parser.add_argument("--slice", type=slice_of, default=slice(None), help="2/6: the second of six parts of them")
-    parser.add_argument("-j", "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="compilers at a time")
+    parser.add_argument("-j", "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="faults at a time")
     options = parser.parse_args()
     try:
         mutants = read_table(TABLE)
@@ -234,7 +279,8 @@ def main() -> int:
             mutants = [m for m in mutants if any(word == m.folder or word in m.old for word in options.only)]
         mutants = mutants[options.slice]
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            survivors = try_all(Tree(Path(folder), options.jobs), mutants)
+            trees = [Tree(Path(folder) / str(number), jobs=1) for number in range(options.jobs)]
+            survivors = try_all(trees, mutants)
     except TableError as error:
         print(error, file=sys.stderr)
         return 2
