@@ -113,7 +113,7 @@ def soak_one(rounds: int, libc: debian.Libc, arenadump: harness.Arenadump, count
                 else:
                     switch(process.pid, counts, rng)
                 counts.switched += 1
-                if process.poll() is not None:
+                if counts.wrong or process.poll() is not None:
                     break
             if process.poll() is None and not settle(process.pid):
                 counts.wrong.append(f"{libc.suite}: hooks stay: {hooks_left(process.pid)}")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from test_modes import wait_until
 from tools import cores, harness, programs
 from tools.bounded import MEMORY, look
 
@@ -62,6 +63,5 @@ def test_a_freeze_that_meets_a_circle_is_short(arenadump: harness.Arenadump, tmp
     """It stands still meanwhile, and is let go in time: it was read by then, or nothing is said of it."""
     with forged("circle", tmp_path) as pid:
         dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=freeze", "--objects")
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    assert state == "S"
+        assert wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
     assert dump is None or dump.meta["ruby"] == fmt.RubyState.UNPROVEN

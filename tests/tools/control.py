@@ -20,9 +20,14 @@ REQUEST_BYTES = RATES_AT + 96
 
 
 def worker_thread(pid: int) -> Path:
-    """The worker thread in /proc."""
-    (found,) = (task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text() == "arenascope\n")
-    return found
+    """The worker thread in /proc. The kernel leaves some out of a list where threads end while it is read."""
+    for _ in range(100):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError):
+                if (task / "comm").read_text() == "arenascope\n":
+                    return task
+    message = f"process {pid} has no thread of the agent"
+    raise AssertionError(message)
 
 
 def control_socket(pid: int) -> str:
