@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent
 BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0o644}
 
 TABLE = "inspector/model/rows.def"
+RECORDS = "dump_records.py"  # made by scripts/records from the other tables in that folder
 BUILT_FROM = "built.txt"  # in the package: version.py reads it
 TEMPLATES = "report/templates"
 COMMIT = "COMMIT"  # in a source distribution
@@ -124,7 +125,9 @@ class BuildPackage(build_py):
     """
 
     def run(self) -> None:
-        """Build it, then write beside its modules what they read."""
+        """Make the module of the tables and build; then write beside the modules what they read."""
+        made = ROOT / "visualize" / "arenascope" / RECORDS
+        subprocess.run([sys.executable, str(ROOT / "scripts" / "records"), "python", str(made)], check=True)
         super().run()
         if not self.editable_mode:
             self.copy_file(str(ROOT / TABLE), str(self._package / Path(TABLE).name))

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arenascope import format as fmt
-from arenascope.dump import OPTIONAL, SECTION_ALIGN, SECTIONS
+from arenascope import dump_records as fmt
+from arenascope.dump import SECTION_ALIGN
+from arenascope.dump_records import SECTIONS
 
 PAGE = 4096
+# Sections with records in the process below.
+FILLED = {"meta", "totals", "mallocs", "arenas", "heaps", "pages", "sizes", "threads", "mappings", "warnings"}
+FILLED |= {"strings", "ruby", "chunks"}
 HEAP_START = 0x5555_0000_0000
 
 
@@ -40,7 +45,9 @@ def chunk(size: int, kind: fmt.ChunkClass) -> list[int]:
 def sections() -> dict[str, np.ndarray[Any, Any]]:
     """A process with one arena, one heap of two pages with three chunks, one thread, one warning."""
     strings = Strings()
-    made: dict[str, np.ndarray[Any, Any]] = {name: np.zeros(1, dtype) for name, dtype in SECTIONS.items()}
+    made: dict[str, np.ndarray[Any, Any]] = {
+        name: np.zeros(int(name in FILLED), dtype) for name, dtype in SECTIONS.items()
+    }
     meta = made["meta"][0]
     meta["target_kind"], meta["arch"], meta["page_size"] = fmt.TargetKind.PROCESS, fmt.Arch.X86_64, PAGE
     meta["pid"], meta["thread_count"], meta["comm"] = 4242, 1, b"synthetic"
@@ -75,7 +82,7 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     made["pages"][1]["top"], made["pages"][1]["state"] = 256, fmt.PageState.STRANDED
     made["pages"]["residency"] = fmt.Residency.PRESENT
     layout = ((1024, fmt.ChunkClass.IN_USE), (3072, fmt.ChunkClass.IN_USE), (4096, fmt.ChunkClass.TOP))
-    made["chunks"] = np.array([record for size, kind in layout for record in chunk(size, kind)], fmt.CHUNK)
+    made["chunks"] = np.array([record for size, kind in layout for record in chunk(size, kind)], fmt.CHUNKS)
 
     made["sizes"][0]["chunk_size"], made["sizes"][0]["in_use"], made["sizes"][0]["pin_count"] = 1024, 2, 1
     made["sizes"][0]["pin_pages"], made["sizes"][0]["pin_stranded"] = 1, 64
@@ -85,9 +92,6 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     mapping = made["mappings"][0]
     mapping["start"], mapping["end"], mapping["kind"] = HEAP_START, HEAP_START + 2 * PAGE, fmt.MappingKind.ANON
     mapping["path"], mapping["rss"], mapping["malloc_rss"] = strings.add(b"[heap]"), 2 * PAGE, 2 * PAGE
-    for name in OPTIONAL:
-        if name not in {"chunks", "ruby"}:
-            made[name] = made[name][:0]
     warning = made["warnings"][0]
     warning["text"], warning["code"] = strings.add(b"thread 4242: its tcache was not found"), fmt.WarningCode.TCACHE
     warning["arena"] = warning["heap"] = fmt.NO_INDEX
@@ -101,7 +105,7 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     made = sections()
     strings = Strings()
     strings.data = bytearray(made["strings"].tobytes())
-    for name in OPTIONAL:
+    for name in SECTIONS:
         if name.startswith(("graph", "profile")):
             made[name] = np.zeros(1, SECTIONS[name])
     head = made["graph"][0]
@@ -120,13 +124,14 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     made["graph_branches"]["owner"], made["graph_branches"]["type"] = [0, fmt.NO_INDEX], [fmt.NO_INDEX, 0]
     made["graph_leaks"][0]["size"], made["graph_leaks"][0]["direct"] = 1024, (1, 1024)
     made["graph_holders"] = np.zeros(3, fmt.GRAPH_HOLDER)
-    made["graph_holders"]["flags"] = [fmt.GRAPH_OTHERS, 0, 0]
+    made["graph_holders"]["flags"] = [fmt.GraphRecordFlag.OTHERS, 0, 0]
     made["graph_holders"]["type"] = [fmt.NO_INDEX, 0, 0]
     made["graph_holders"]["owner"] = [fmt.NO_INDEX, 0, 1]
     made["graph_holders"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
     made["graph_holders"]["bytes"] = [0, 3072, 1024]
     made["graph_holders"]["kept"]["pages"], made["graph_holders"]["kept"]["stranded"] = [0, 20, 0], [0, 512, 0]
     made["profile"][0]["page_rate"], made["profile"][0]["known_bytes"] = 64, PAGE
+    made["profile"][0]["hooks"] = fmt.Hooks.IN_SLOTS
     made["profile_modules"][0]["path"] = strings.add(b"/usr/bin/app")
     made["profile_stacks"] = np.array([(0, fmt.NO_INDEX), (0, 0)], fmt.PROFILE_STACK)
     made["profile_sites"][0]["stack"], made["profile_sites"][0]["bytes"] = 1, PAGE
@@ -138,7 +143,26 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     return made
 
 
-def write(path: Path, made: dict[str, np.ndarray[Any, Any]]) -> Path:
+def everything() -> dict[str, np.ndarray[Any, Any]]:
+    """The same process, with records in every section. The numbers stay as they are: tests/golden has files of them."""
+    made = with_graph()
+    for name, records in made.items():
+        if len(records):
+            continue
+        made[name] = np.zeros(1, SECTIONS[name])
+        for field in made[name].dtype.names or ():
+            if made[name].dtype[field].kind == "u" and not made[name].dtype[field].shape:
+                made[name][field] = 1 + zlib.crc32(f"{name}.{field}".encode()) % 200
+        for index in fmt.INDEXES.get(name, ()):
+            made[name][index.name] = 0
+        for of in fmt.RANGES.get(name, ()):
+            made[name][of.name] = of.highest
+    made["regions"]["size"], made["classes"]["count"], made["types"]["count"] = 1 << 20, 1 << 20, 1 << 20
+    made["runtime_pages"]["address"] = 7 * PAGE
+    return made
+
+
+def write(path: Path, made: dict[str, np.ndarray[Any, Any]], minor: int = fmt.MINOR) -> Path:
     """Write the sections as a dump file."""
     body = bytearray(fmt.DATA_START)
     table = np.zeros(len(made), fmt.SECTION)
@@ -149,7 +173,7 @@ def write(path: Path, made: dict[str, np.ndarray[Any, Any]]) -> Path:
         body += records.tobytes()
     body += bytes(-len(body) % SECTION_ALIGN)
     header = np.zeros(1, fmt.HEADER)[0]
-    header["magic"], header["major"], header["minor"] = fmt.MAGIC, fmt.MAJOR, fmt.MINOR
+    header["magic"], header["major"], header["minor"] = fmt.MAGIC, fmt.MAJOR, minor
     header["header_size"], header["section_size"] = fmt.HEADER.itemsize, fmt.SECTION.itemsize
     header["table_offset"], header["section_count"] = len(body), len(table)
     header["file_size"] = len(body) + table.nbytes

@@ -146,7 +146,7 @@ def test_every_chunk_is_recorded_where_that_is_asked_for(stage: Stage) -> None:
     for number, chunks in enumerate(("1", ""), 1):
         with holding(stage, "rss=1M", ARENASCOPE_CHUNKS=chunks):
             has(stage, *["rss"] * number)
-            assert (Dump(files(stage.folder / "dumps")[-1]).chunks is not None) == bool(chunks)
+            assert Dump(files(stage.folder / "dumps")[-1]).has_chunks == bool(chunks)
 
 
 def test_the_newest_stay(stage: Stage) -> None:

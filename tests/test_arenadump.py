@@ -17,7 +17,7 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 
 USAGE, NO_TARGET, BAD_INPUT, IO = 2, 3, 6, 8
 
@@ -135,7 +135,7 @@ def test_help_and_version(arenadump: harness.Arenadump) -> None:
     overall = arenadump.check("--help")
     for command in ("summary", "dump", "png", "chunks"):
         assert arenadump.check(command, "--help").partition("docs/hazards.md")[0] in overall
-    assert "dump format 1.15" in arenadump.check("--version")
+    assert f"dump format {fmt.MAJOR}.{fmt.MINOR}\n" in arenadump.check("--version")
 
 
 def test_chunks_need_chunk_records(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness, odd
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.errors import Code
 
 PF_KTHREAD = 0x00200000

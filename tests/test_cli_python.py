@@ -21,7 +21,7 @@ from tools import harness, programs
 from tools.command import PARK, arenascope, here
 from tools.running import started
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.cli.main import COMMANDS, HARMLESS, cli
 from arenascope.decode import answer
 from arenascope.dump import Dump
@@ -315,7 +315,6 @@ def test_without_residency_the_chunks_are_shown(tmp_path: Path) -> None:
     made = synthetic.sections()
     for row in fmt.LEDGER_ROWS:
         made["totals"][0]["ledger"][row] = fmt.UNKNOWN
-    made["meta"][0]["later_rows"] = fmt.UNKNOWN
     made["totals"][0]["chunks"]["in_use"] = (1234, 5 << 20)
     done = arenascope("summary", synthetic.write(tmp_path / "dump", made))
     assert done.returncode == 0, done.stderr

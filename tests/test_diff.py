@@ -24,7 +24,7 @@ from tools import harness, odd
 from tools.keeps import Keeps
 from tools.running import process
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.capture import Look
 from arenascope.compare import Moment, compare, moment_of, told
 from arenascope.compare.likeness import same_process

@@ -266,11 +266,6 @@ def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harn
         now, lost_now = sums(arenadump, child.pid)
         assert now == known, "each new stack is lost"
         assert abs(lost_now - lost - more) < 0.1 * more
-        # Before 1.14 its place was 0, which says nothing.
-        old = stage.folder / "old"
-        data = dump.read_bytes()
-        old.write_bytes(data[:10] + (13).to_bytes(2, "little") + data[12:])
-        assert json.loads(arenadump.check("profile", "--json", old))["allocated_without_stack"] is None
 
 
 def test_the_agent_counts_it_too(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools import harness
 
-from arenascope import format as fmt
-from arenascope.dump import SECTIONS, Dump
+from arenascope import dump_records as fmt
+from arenascope.dump import Dump
+from arenascope.dump_records import SECTIONS
 from arenascope.errors import Code, DumpError
 from arenascope.summary import summarize
 
@@ -65,7 +66,7 @@ def test_a_chunk_of_more_than_4_gib_is_one_chunk(tmp_path: Path) -> None:
     kinds = [fmt.ChunkClass.IN_USE, fmt.ChunkClass.BINNED, fmt.ChunkClass.TOP]
     records = [r for size, kind in zip(sizes, kinds) for r in synthetic.chunk(size, kind)]
     assert len(records) == 5
-    made["chunks"] = np.array(records, fmt.CHUNK)
+    made["chunks"] = np.array(records, fmt.CHUNKS)
     made["heaps"][0]["end"] = synthetic.HEAP_START + sum(sizes)
     made["heaps"][0]["chunk_count"] = len(records)
     chunks = Dump(synthetic.write(tmp_path / "big", made)).heap_chunks(0)
@@ -78,7 +79,7 @@ def test_a_chunk_of_more_than_4_gib_is_one_chunk(tmp_path: Path) -> None:
 def test_chunks_never_leave_their_heap(tmp_path: Path, records: list[int]) -> None:
     """Records that cover too little, nothing, or more than the heap are cut off and called torn."""
     made = synthetic.sections()
-    made["chunks"] = np.array(records, fmt.CHUNK)
+    made["chunks"] = np.array(records, fmt.CHUNKS)
     made["heaps"][0]["chunk_count"] = len(records)
     chunks = Dump(synthetic.write(tmp_path / "torn", made)).heap_chunks(0)
     assert chunks.torn
@@ -92,7 +93,7 @@ def test_without_chunks(tmp_path: Path) -> None:
     made["meta"][0]["flags"] &= ~np.uint32(fmt.MetaFlag.HAS_CHUNKS)
     made["heaps"][0]["chunk_count"] = 0
     dump = Dump(synthetic.write(tmp_path / "plain", made))
-    assert dump.chunks is None
+    assert not dump.has_chunks
     assert len(dump.heap_chunks(0).sizes) == 0
 
 
@@ -155,68 +156,100 @@ def _graph(section: str, **fields: int) -> Callable[[Sections], None]:
     return bend
 
 
+def _in(section: str, index: int = 0) -> str:
+    return f'record {index} of its section "{section}"'
+
+
+def _has(section: str, field: str, value: int, index: int = 0) -> str:
+    return f"{_in(section, index)} has {field} {value}"
+
+
+def _lie(section: str, field: str, value: int, index: int = 0) -> tuple[Callable[[Sections], None], str]:
+    """One that the field's own rule refuses."""
+    return _set(section, field, value, index), _has(section, field, value, index)
+
+
 LIES = {
     "page size": (_set("meta", "page_size", 5000), "page size of 5000"),
     "page size zero": (_set("meta", "page_size", 0), "page size of 0"),
-    "target kind": (_set("meta", "target_kind", 9), "target kind 9"),
-    "malloc kind": (_set("meta", "malloc_kind", 77), "malloc kind 77"),
-    "mode": (_set("meta", "mode", 0), "consistency mode 0"),
+    "target kind": _lie("meta", "target_kind", 9),
+    "malloc kind": _lie("meta", "malloc_kind", 77),
+    "mode": _lie("meta", "mode", 0),
     "chunk flag": (_set("meta", "flags", 0), "disagree on chunk"),
-    "malloc index": (_set("arenas", "malloc_index", 1), "arena 0 points outside"),
-    "first heap": (_set("arenas", "first_heap", 2), "arena 0 points outside"),
-    "heap count": (_set("arenas", "heap_count", 2**32 - 1), "arena 0 points outside"),
-    "heap owner": (_set("heaps", "arena", 1), "heap 0 does not fit"),
+    "malloc index": _lie("arenas", "malloc_index", 1),
+    "first heap": (_set("arenas", "first_heap", 2), _in("arenas")),
+    "heap count": (_set("arenas", "heap_count", 2**32 - 1), _in("arenas")),
+    "heap owner": _lie("heaps", "arena", 1),
     "heap of nobody": (_set("heaps", "arena", fmt.NO_INDEX), "share heaps"),
-    "heap kind": (_set("heaps", "kind", 0), "heap 0 does not fit"),
-    "heap backwards": (_set("heaps", "end", 1), "heap 0 does not fit"),
-    "pages": (_set("heaps", "page_count", 3), "heap 0"),
-    "pages overflow": (_set("heaps", "first_page", 2**64 - 1), "heap 0"),
-    "chunks": (_set("heaps", "chunk_count", 4), "heap 0"),
-    "chunks overflow": (_set("heaps", "first_chunk", 2**64 - 2), "heap 0"),
-    "page units": (_set("pages", "tcache", 1), "page record 0"),
-    "page units overflow": (_set("pages", "tcache", 65535, 1), "page record 1"),
-    "page state": (_set("pages", "state", 11, 1), "page record 1"),
-    "thread arena": (_set("threads", "arena", 1), "thread record 0"),
-    "layout source": (_set("mallocs", "layout_source", 6), "malloc record 0"),
-    "warning arena": (_set("warnings", "arena", 5), "warning record 0"),
-    "warning heap": (_set("warnings", "heap", 5), "warning record 0"),
-    "warning code": (_set("warnings", "code", 10), "warning record 0"),
-    "no totals": (_drop("totals"), "no section"),
-    "no strings": (_drop("strings"), "no section"),
-    "runtime page units": (_runtime_page(in_use=500, free=13), "runtime page record 0"),
-    "runtime page address": (_runtime_page(address=4097), "runtime page record 0"),
-    "two graphs": (lambda made: made.update(graph=np.zeros(2, fmt.GRAPH)), "graph record 1"),
-    "graph leak's type": (_graph("graph_leaks", type=0), "graph leak record 0"),
-    "graph holder's type": (_graph("graph_holders", type=0), "graph holder record 0"),
-    "graph holder's owner": (_graph("graph_holders", owner=0), "graph holder record 0"),
-    "graph holder's leak": (_graph("graph_holders", leak=0), "graph holder record 0"),
-    "graph place's page": (_graph("graph_places", page=2), "graph place record 0"),
-    "graph place's holder": (_graph("graph_places", page=1), "graph place record 0"),
-    "graph branch without owner": (_graph("graph_branches"), "graph branch record 0"),
-    "graph branch's depth": (_graph("graph_branches", depth=1), "graph branch record 0"),
-    "graph branch's type": (_graph("graph_branches", type=3, flags=1), "graph branch record 0"),
-    "graph leading's owner": (_graph("graph_leading", owner=0), "graph leading record 0"),
-    "two profiles": (lambda made: made.update(profile=np.zeros(2, fmt.PROFILE)), "profile record 1"),
-    "unknown release": (_graph("profile", unknown_ruby=1 << 16), "profile record 0"),
-    "unknown hooks": (_graph("profile", hooks=3), "profile record 0"),
+    "heap kind": _lie("heaps", "kind", 0),
+    "heap backwards": (_set("heaps", "end", 1), "heap 0 "),
+    "pages": (_set("heaps", "page_count", 3), "heap 0 "),
+    "pages overflow": (_set("heaps", "first_page", 2**64 - 1), "heap 0 "),
+    "chunks": (_set("heaps", "chunk_count", 4), "heap 0 "),
+    "chunks overflow": (_set("heaps", "first_chunk", 2**64 - 2), "heap 0 "),
+    "page units": (_set("pages", "tcache", 1), _in("pages")),
+    "page units overflow": (_set("pages", "tcache", 65535, 1), _in("pages", 1)),
+    "page state": _lie("pages", "state", 11, 1),
+    "thread arena": _lie("threads", "arena", 1),
+    "layout source": _lie("mallocs", "layout_source", 6),
+    "warning arena": _lie("warnings", "arena", 5),
+    "warning heap": _lie("warnings", "heap", 5),
+    "warning code": _lie("warnings", "code", 10),
+    "no totals": (_drop("totals"), 'no section "totals"'),
+    "no strings": (_drop("strings"), 'no section "strings"'),
+    "no graph": (_drop("graph"), 'no section "graph"'),
+    "runtime page units": (_runtime_page(in_use=500, free=13), _in("runtime_pages")),
+    "runtime page address": (_runtime_page(address=4097), _in("runtime_pages")),
+    "two graphs": (lambda made: made.update(graph=np.zeros(2, fmt.GRAPH)), _in("graph", 1)),
+    "graph leak's type": (_graph("graph_leaks", type=0), _has("graph_leaks", "type", 0)),
+    "graph holder's type": (_graph("graph_holders", type=0), _has("graph_holders", "type", 0)),
+    "graph holder's owner": (_graph("graph_holders", owner=0), _has("graph_holders", "owner", 0)),
+    "graph holder's leak": (_graph("graph_holders", leak=0), _has("graph_holders", "leak", 0)),
+    "graph place's page": (_graph("graph_places", page=2), _has("graph_places", "page", 2)),
+    "graph place's holder": (_graph("graph_places", page=1), _has("graph_places", "holder", 0)),
+    "graph branch without owner": (_graph("graph_branches"), _in("graph_branches")),
+    "graph branch's depth": (_graph("graph_branches", depth=1), _in("graph_branches")),
+    "graph branch too deep": (_graph("graph_branches", depth=16), _has("graph_branches", "depth", 16)),
+    "graph branch's type": (_graph("graph_branches", type=3, flags=1), _has("graph_branches", "type", 3)),
+    "graph leading's owner": (_graph("graph_leading", owner=0), _has("graph_leading", "owner", 0)),
+    "two profiles": (
+        lambda made: made.update(profile=np.repeat(synthetic.everything()["profile"], 2)),
+        _in("profile", 1),
+    ),
+    "unknown release": (_graph("profile", unknown_ruby=1 << 16), _has("profile", "unknown_ruby", 1 << 16)),
+    "unknown hooks": (_graph("profile", hooks=3), _has("profile", "hooks", 3)),
     "too many threads": (
         lambda made: made.update(profile_threads=np.zeros(1024, fmt.PROFILE_THREAD)),
-        "profile thread record 1024",
+        _in("profile_threads", 1024),
     ),
-    "profile frame's line": (_graph("profile_frames", module=fmt.NO_INDEX, line=1), "profile frame record 0"),
-    "profile frame's module": (_graph("profile_frames", module=0), "profile frame record 0"),
-    "profile stack's frame": (_graph("profile_stacks", frame=0, caller=fmt.NO_INDEX), "profile stack record 0"),
-    "profile site's stack": (_graph("profile_sites", stack=0), "profile site record 0"),
-    "profile kept of no site": (lambda made: made.update(profile_kept=np.zeros(1, fmt.PROFILE_KEPT)), "profile kept"),
-    "profile place's site": (_graph("profile_places", page=0, site=0), "profile place record 0"),
-    "profile share's site": (_graph("profile_shares", site=0, thread=fmt.NO_INDEX), "profile share record 0"),
-    "profile share's thread": (_share_of_nobody, "profile share record 0"),
-    "profile shares out of order": (_shares_out_of_order, "profile share record 1"),
-    "profile stack in a circle": (_circle, "profile stack record 0"),
-    "space of nobody": (lambda made: made.update(spaces=np.zeros(1, fmt.SPACE)), "space record 0"),
+    "profile frame's line": (_graph("profile_frames", module=fmt.NO_INDEX, line=1), _has("profile_frames", "line", 1)),
+    "profile frame's module": (_graph("profile_frames", module=0), _has("profile_frames", "module", 0)),
+    "profile stack's frame": (
+        _graph("profile_stacks", frame=0, caller=fmt.NO_INDEX),
+        _has("profile_stacks", "frame", 0),
+    ),
+    "profile site's stack": (_graph("profile_sites", stack=0), _has("profile_sites", "stack", 0)),
+    "profile kept of no site": (
+        lambda made: made.update(profile_kept=np.zeros(1, fmt.PROFILE_KEPT)),
+        _in("profile_kept", 1),
+    ),
+    "profile place's site": (_graph("profile_places", page=0, site=0), _has("profile_places", "site", 0)),
+    "profile share's site": (
+        _graph("profile_shares", site=0, thread=fmt.NO_INDEX),
+        _has("profile_shares", "site", 0),
+    ),
+    "profile share's thread": (_share_of_nobody, _has("profile_shares", "thread", 0)),
+    "profile shares out of order": (_shares_out_of_order, _in("profile_shares", 1)),
+    "profile stack in a circle": (_circle, _in("profile_stacks")),
+    "space of nobody": (
+        lambda made: made.update(spaces=np.zeros(1, fmt.SPACE)),
+        _has("spaces", "runtime", 0),
+    ),
     "two metas": (lambda made: made.update(meta=np.repeat(made["meta"], 2)), "one record"),
     "strings open": (lambda made: made.update(strings=made["strings"][:-1]), "not terminated"),
-    "record size": (lambda made: made.update(heaps=np.zeros(1, "V88")), "another size"),
+    "records cut within a field": (lambda made: made.update(heaps=np.zeros(1, "V63")), "a size that no version has"),
+    "records cut behind a field": (lambda made: made.update(heaps=np.zeros(1, "V56")), "a size that no version has"),
+    "wider strings": (lambda made: made.update(strings=np.zeros(1, "V2")), "a size that no version has"),
 }
 
 
@@ -227,13 +260,58 @@ def test_a_lie_is_named(
     made = synthetic.sections()
     bend(made)
     path = synthetic.write(tmp_path / "liar", made)
-    with pytest.raises(DumpError, match=words) as caught:
+    with pytest.raises(DumpError, match=re.escape(words)) as caught:
         Dump(path)
     assert caught.value.code == Code.BAD_INPUT
-    if words.startswith(("graph", "space", "profile")):  # the reader in C says the same
-        failed = arenadump.run("summary", path)
-        assert failed.returncode == Code.BAD_INPUT
-        assert words in failed.stderr
+    failed = arenadump.run("summary", path)  # the reader in C says the same
+    assert failed.returncode == Code.BAD_INPUT
+    assert words in failed.stderr
+
+
+@pytest.mark.parametrize("section", sorted(fmt.INDEXES))
+def test_every_index_is_checked(arenadump: harness.Arenadump, tmp_path: Path, section: str) -> None:
+    """By both readers, as the table says."""
+    for index in fmt.INDEXES[section]:
+        made = synthetic.everything()
+        bad = len(made[index.section]) + index.first
+        made[section][0][index.name] = bad
+        path = synthetic.write(tmp_path / index.name, made)
+        with pytest.raises(DumpError, match=re.escape(_has(section, index.name, bad))):
+            Dump(path)
+        assert _has(section, index.name, bad) in arenadump.run("summary", path).stderr
+
+
+@pytest.mark.parametrize("section", sorted(fmt.RANGES))
+def test_every_range_is_checked(arenadump: harness.Arenadump, tmp_path: Path, section: str) -> None:
+    for of in fmt.RANGES[section]:
+        for bad in (of.lowest - 1, of.highest + 1):
+            if bad < 0:
+                continue
+            made = synthetic.everything()
+            made[section][0][of.name] = bad
+            path = synthetic.write(tmp_path / of.name, made)
+            with pytest.raises(DumpError, match=re.escape(_has(section, of.name, bad))):
+                Dump(path)
+            assert _has(section, of.name, bad) in arenadump.run("summary", path).stderr
+
+
+# --- Records of other minor versions ----------------------------------------------------------------------------------
+
+
+def test_larger_records_are_read_by_their_beginning(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A later minor version has more fields behind those that are known."""
+    made = synthetic.everything()
+    later = {
+        name: np.array([(record, 7) for record in records], [("known", records.dtype), ("more", "<u8")])
+        for name, records in made.items()
+        if records.dtype.names
+    }
+    today = synthetic.write(tmp_path / "today", made)
+    newer = synthetic.write(tmp_path / "newer", {**made, **later}, minor=fmt.MINOR + 1)
+    ours, theirs = Dump(today), Dump(newer)
+    for name in SECTIONS:
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
+    assert arenadump.check("summary", "--json", newer) == arenadump.check("summary", "--json", today)
 
 
 HEADERS = {

@@ -23,8 +23,8 @@ from rich.console import Console
 from tools import harness
 from tools.running import mapped, process, started
 
+from arenascope import dump_records as fmt
 from arenascope import findings
-from arenascope import format as fmt
 from arenascope.capture import Look
 from arenascope.compare import compare
 from arenascope.dump import Dump

@@ -11,7 +11,7 @@ from tools import harness
 from tools.bounded import MEMORY, look
 from tools.forged import named, running
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 HEAP, GRANULE = 1 << 20, 65536

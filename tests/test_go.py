@@ -14,7 +14,7 @@ import pytest
 from tools import harness, programs
 from tools.bounded import MEMORY, look
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 MIB = 1 << 20

@@ -15,7 +15,7 @@ from tools import harness, programs
 from tools.keeps import Keeps
 from tools.running import started
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.compare import moment_of
 from arenascope.compare.moment import Portion
 from arenascope.dump import Dump
@@ -84,7 +84,6 @@ def test_what_keeps_pages_is_the_truth(keeps: Keeps) -> None:
 
 def test_the_sums_are_those_of_the_ledger(keeps: Keeps) -> None:
     dump = keeps.dump
-    assert dump.page_fill is not None
     held = int(dump.page_fill["stranded"][dump.page_fill["chunks"] > 0].sum())
     for records in (dump.graph_types, dump.graph_owners, dump.graph_holders):
         assert int(records["kept"]["stranded"].sum() + records["kept"]["part"].sum()) == held > 0
@@ -97,7 +96,7 @@ def test_the_sums_are_those_of_the_ledger(keeps: Keeps) -> None:
         assert int(records["count"].sum()) == int(head["chunks"])
     assert int(dump.graph_branches["bytes"].sum()) == int(head["reached"])
     assert int(head["reached"] + head["unreached"]) == int(head["bytes"])
-    assert int(head["flags"]) == fmt.GRAPH_EXACT
+    assert int(head["flags"]) == fmt.GraphFlag.EXACT
 
 
 def test_a_page_has_its_holders(keeps: Keeps) -> None:
@@ -208,7 +207,7 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     dump = Dump(tmp_path / "dump")
     head = dump.graph[0]
     branches, leaks = dump.graph_branches, dump.graph_leaks
-    others = branches["flags"] == fmt.GRAPH_OTHERS
+    others = branches["flags"] == fmt.GraphRecordFlag.OTHERS
     assert 9000 < (~others).sum() <= 10_000
     assert others.sum() == 1
     assert (branches["retained"][others] == branches["bytes"][others]).all()
@@ -216,7 +215,7 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     assert int(branches["retained"][branches["depth"] == 0].sum()) == int(head["reached"])
     assert int(branches["count"].sum() + head["direct"]["count"] + head["indirect"]["count"]) == int(head["chunks"])
     assert len(leaks) == 10_001
-    (rest,) = leaks[leaks["flags"] == fmt.GRAPH_OTHERS]
+    (rest,) = leaks[leaks["flags"] == fmt.GraphRecordFlag.OTHERS]
     assert int(rest["direct"]["count"]) >= 90
     assert int(leaks["direct"]["bytes"].sum()) == int(head["direct"]["bytes"])
     kinds = [dump.string(each["kind"]) for each in dump.graph_owners]
@@ -226,7 +225,6 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     for records in (dump.graph_types, dump.graph_holders):
         assert int(records["bytes"].sum()) == int(head["bytes"])
         assert int(records["count"].sum()) == int(head["chunks"])
-    assert dump.page_fill is not None
     stranded = int(dump.page_fill["stranded"][dump.page_fill["chunks"] > 0].sum())
     for records in (dump.graph_types, dump.graph_owners, dump.graph_holders):
         assert int(records["kept"]["stranded"].sum() + records["kept"]["part"].sum()) == stranded

@@ -20,7 +20,7 @@ import pytest
 from tools import cores, debian, fuzz_seeds, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, look
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 TRIALS = int(os.environ.get("HOSTILE_TRIALS", "3"))  # of each kind of damage, under each glibc

@@ -17,7 +17,7 @@ import pytest
 from tools import cores, harness, programs, tiers
 from tools.jvms import JVMS, Jvm, required
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 MIB = 1 << 20

@@ -14,7 +14,7 @@ import synthetic_dump as synthetic
 from tools import harness, kernel
 from tools.running import PYTHON, mapped, started
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope import rows
 from arenascope.dump import Dump
 from arenascope.summary import document_of
@@ -193,9 +193,10 @@ def test_a_region_in_two_mappings_leaves_no_guess(tmp_path: Path) -> None:
     assert left(summary_of(made, tmp_path)) == [8 * PAGE, 2 * PAGE], "the second is the runtime's, wholly"
     made = regions((8, 16, 7))
     made["mappings"] = anonymous((16, 12), (16, 9), (8, 2))
+    made["totals"][0]["ledger"]["file_copies"] = 5 * PAGE
     summary = summary_of(made, tmp_path)
     assert left(summary) == [None, None, 2 * PAGE]
-    assert summary["mappings"]["anonymous"]["copies_of_files"] is None
+    assert summary["mappings"]["anonymous"]["copies_of_files"] == 5 * PAGE, "a row has them"
 
 
 @pytest.mark.check

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly("packaging")]
 
 # A warning that the code does have: a later compiler may have more, and nobody must repair them to install.
 WARNS = "-Wconversion"
+MADE = "dump_records.py"
 
 
 def build(kind: str, source: Path, folder: Path, **environment: str) -> Path:
@@ -51,11 +52,10 @@ def commit_of(source: Path) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of this tree, as building writes beside setup.py, and a commit of it."""
+    """A copy of this tree, as building writes beside setup.py, and a commit of it. What building makes is not in it."""
     source = tmp_path_factory.mktemp("tree") / "source"
-    shutil.copytree(
-        ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "build-*", "dist", "*.egg-info", "__pycache__")
-    )
+    made = ("build", "build-*", "dist", "*.egg-info", "__pycache__", MADE)
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", *made))
     git(source, "init", "--quiet")
     git(source, "add", "--all")
     git(source, "commit", "--quiet", "--message=all")
@@ -107,7 +107,7 @@ def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
         assert agent.external_attr >> 16 & 0o777 == 0o644
         assert archive.read(agent)[:4] == b"\x7fELF"
         names = archive.namelist()
-    assert "arenascope/cli/main.py" in names
+    assert {"arenascope/cli/main.py", f"arenascope/{MADE}", "arenascope/rows.def"} <= set(names)
     assert "arenascope/py.typed" in names
     assert {"arenascope/report/templates/report.html.j2", "arenascope/report/static/main.js"} <= set(names)
     workloads = ROOT / "visualize/arenascope/experiment/workloads"
@@ -123,7 +123,8 @@ def test_sdist_carries_the_sources(sdist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = [*(ROOT / "inspector").rglob("*.[ch]"), *ROOT.glob("inspector/**/meson.build")]
     sources += (ROOT / "inspector").rglob("*.map")
-    sources += (ROOT / "visualize").rglob("*.py")
+    sources += [*(ROOT / "inspector").rglob("*.def"), ROOT / "scripts/records"]
+    sources += [path for path in (ROOT / "visualize").rglob("*.py") if path.name != MADE]
     assert {str(path.relative_to(ROOT)) for path in sources} <= names
     assert {"meson.build", "meson_options.txt", "setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names
 

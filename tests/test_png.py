@@ -15,7 +15,7 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 
 LEFT = 100  # where the blocks of a heap's picture begin
 OVERVIEW_LEFT = 12
@@ -70,7 +70,7 @@ def draw(arenadump: harness.Arenadump, dump: Path, pictures: Path, *options: str
 def test_a_pixel_is_sixteen_bytes(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     made = synthetic.sections()
     chunks = ((4096 - 160, fmt.ChunkClass.IN_USE), (160, fmt.ChunkClass.BINNED), (4096, fmt.ChunkClass.TOP))
-    made["chunks"] = np.array([record for size, kind in chunks for record in synthetic.chunk(size, kind)], fmt.CHUNK)
+    made["chunks"] = np.array([record for size, kind in chunks for record in synthetic.chunk(size, kind)], fmt.CHUNKS)
     dump = synthetic.write(tmp_path / "dump", made)
     names = draw(arenadump, dump, tmp_path / "pictures")
     assert names == {"README.txt", "main-arena-heap-00.png", "main-arena-overview.png"}

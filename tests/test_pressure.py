@@ -33,7 +33,7 @@ from tools.pressure import (
     take,
 )
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]

@@ -21,8 +21,6 @@ from tools import debian, harness, programs
 from tools.recording import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
-from arenascope import format as fmt
-from arenascope.dump import Dump
 from arenascope.profile.read import profile_of, read_profile
 
 __all__ = ["sites"]  # a fixture
@@ -436,15 +434,6 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
     with recording(arenadump, pid, slots, "--exact"):
         pass
     says_its_hooks(stage, arenadump, slots, "Hooks in slots: calls through pointers that")
-    # Before 1.15 the place was 0, which says nothing.
-    old, data = stage.folder / "old", bytearray(dump.read_bytes())
-    data[10:12] = (14).to_bytes(2, "little")
-    assert fmt.PROFILE.fields
-    place = data.index(Dump(dump).profile.tobytes()) + fmt.PROFILE.fields["hooks"][1]
-    data[place : place + 4] = bytes(4)
-    old.write_bytes(data)
-    assert profile(arenadump, old)["hooks"] is None
-    assert "ooks " not in arenadump.check("profile", old).partition("\n\n")[0]
 
 
 def says_its_hooks(stage: Stage, arenadump: harness.Arenadump, dump: Path, said: str) -> None:

@@ -21,7 +21,7 @@ from test_profile_commands import SCHEMA, arenascope
 from tools import harness, odd, programs
 from tools.recording import profile
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.profile.model import Profile
 from arenascope.profile.pprof import encode

@@ -260,9 +260,6 @@ def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Ar
         told = profile(arenadump, target)
         assert told["unknown_interpreters"] == [{"language": "ruby", "release": "3.9"}]
         assert set(blocks(told)) == {()}
-    old = stage.folder / "old.dump"
-    old.write_bytes(dump.read_bytes()[:10] + (11).to_bytes(2, "little") + dump.read_bytes()[12:])
-    assert profile(arenadump, old)["unknown_interpreters"] is None, "a dump of before 1.12 does not say"
     said = "Ruby 3.9: its frames are not known"
     assert said in arenadump.check("profile", dump)
     tell = [sys.executable, "-m", "arenascope", "profile"]

@@ -14,7 +14,7 @@ from report_fixtures import browser, one, tab, two
 from tools import tiers
 from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
 from arenascope.report.shares import linear
@@ -115,7 +115,7 @@ def test_larger_pages(browser: Any, tmp_path: Path, page_size: int) -> None:
     made["heaps"][0]["end"] = made["heaps"][0]["protected_end"] = synthetic.HEAP_START + 2 * page_size
     made["pages"]["in_use"], made["pages"]["top"] = (page_size // 16, 0), (0, page_size // 16)
     used = synthetic.chunk(page_size, fmt.ChunkClass.IN_USE)
-    made["chunks"] = np.array([*used, *synthetic.chunk(page_size, fmt.ChunkClass.TOP)], fmt.CHUNK)
+    made["chunks"] = np.array([*used, *synthetic.chunk(page_size, fmt.ChunkClass.TOP)], fmt.CHUNKS)
     made["heaps"][0]["chunk_count"] = len(made["chunks"])
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
     for page, colour in ((0, Colour.USED), (1, Colour.STRANDED)):
@@ -138,7 +138,7 @@ def checkerboard(tmp_path: Path) -> Dump:
     made["pages"]["in_use"][::2], made["pages"]["binned"][1::2] = 256, 256
     made["pages"]["residency"][::2] = fmt.Residency.PRESENT
     made["pages"]["state"] = np.where(np.arange(count) % 2 == 0, fmt.PageState.USED, fmt.PageState.RETURNED)
-    made["chunks"] = np.zeros(0, fmt.CHUNK)
+    made["chunks"] = np.zeros(0, fmt.CHUNKS)
     return Dump(synthetic.write(tmp_path / "dump", made))
 
 
@@ -164,7 +164,7 @@ def test_a_single_lit_page_is_seen_among_thousands(browser: Any, tmp_path: Path)
     pages = dump.pages.copy()
     pages["state"], pages["residency"], pages["in_use"], pages["binned"] = fmt.PageState.RETURNED, 0, 0, 256
     pages["state"][40_000], pages["residency"][40_000] = fmt.PageState.WITHHELD, fmt.Residency.PRESENT
-    dump.pages = pages  # type: ignore[misc]
+    dump.pages = pages
     tab = Tab(browser, write(tmp_path, dump), viewport={"width": 640, "height": 600})
     tab.page.locator("button[data-light='bytes:6']").click()
     probe = tab.goto(synthetic.HEAP_START + 4096 * 40_000, 0.5)
@@ -426,7 +426,7 @@ def test_what_is_unknown_and_what_is_not_there(browser: Any, tmp_path: Path) -> 
     made["meta"][0]["flags"] = fmt.MetaFlag.HAS_CHUNKS
     for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS):
         made["totals"][0]["ledger"][row] = made["arenas"][0]["ledger"][row] = fmt.UNKNOWN
-    made["meta"][0]["rss"] = made["meta"][0]["later_rows"] = fmt.UNKNOWN
+    made["meta"][0]["rss"] = fmt.UNKNOWN
     made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.UNKNOWN, fmt.PageState.UNKNOWN
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
     assert "It is unknown" in tab.page.locator("h1").inner_text()

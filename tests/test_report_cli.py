@@ -20,7 +20,7 @@ from tools import harness, tiers
 from tools.command import here
 from tools.running import process
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.capture import Look
 from arenascope.dump import Dump
 from arenascope.errors import Code, DumpError
@@ -249,7 +249,7 @@ def noise(path: Path, pages: int) -> Dump:
     made["pages"]["fastbin"] = random.integers(0, 40, pages)
     made["pages"]["binned"] = 256 - made["pages"]["in_use"] - made["pages"]["fastbin"]
     made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.PRESENT, fmt.PageState.USED
-    made["chunks"] = np.zeros(0, fmt.CHUNK)
+    made["chunks"] = np.zeros(0, fmt.CHUNKS)
     return Dump(synthetic.write(path, made))
 
 

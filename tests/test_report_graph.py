@@ -17,7 +17,7 @@ from tools import tiers
 from tools.keeps import Keeps
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report import holders
 from arenascope.report.pages import DumpPages

@@ -14,7 +14,7 @@ from tools import debian, harness, interpreters, tiers
 from tools.running import started
 from tools.tab import Tab, near, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import Colour
 from arenascope.report.pages import DumpPages
@@ -70,7 +70,7 @@ def test_pythons_pages_are_the_ledgers_row(arenadump: harness.Arenadump, tmp_pat
     assert sum(held.values()) == int(dump.regions["size"].sum())
     assert sum(held[colour] for colour in (Colour.USED, Colour.STRANDED, Colour.METADATA)) == row
     # The pools of 3.9 are pages, of which the header tells everything.
-    means = (pages["flags"] & fmt.RUNTIME_PAGE_MEAN) != 0
+    means = (pages["flags"] & fmt.RuntimePageFlag.MEAN) != 0
     assert means.any() == (release != "3.9")
     assert not means[(pages["in_use"] == 0) | (pages["free"] == 0)].all()
 
@@ -85,7 +85,7 @@ def test_rubys_pages_are_the_ledgers_row(arenadump: harness.Arenadump, tmp_path:
     assert int(pages["in_use"].sum(dtype="u8")) * fmt.RUNTIME_UNIT == int(slots.sum())
     free = ruby["free_slots"].astype("u8") * ruby["slot_size"]
     assert int(pages["free"].sum(dtype="u8")) * fmt.RUNTIME_UNIT == int(free.sum())
-    assert not (pages["flags"] & fmt.RUNTIME_PAGE_MEAN).any()
+    assert not (pages["flags"] & fmt.RuntimePageFlag.MEAN).any()
     held = legend(dump)["Ruby"]
     assert sum(held[colour] for colour in (Colour.USED, Colour.STRANDED, Colour.METADATA)) == row
 
@@ -129,7 +129,7 @@ def test_most_of_a_runtime_is_on_the_map(
             assert f"{int(page['in_use']) * fmt.RUNTIME_UNIT:,} B" in words
         if page["block_size"]:
             assert f"Blocks of {int(page['block_size']) * fmt.RUNTIME_UNIT} bytes." in words
-        assert ("means over its pool" in words) == bool(page["flags"] & fmt.RUNTIME_PAGE_MEAN)
+        assert ("means over its pool" in words) == bool(page["flags"] & fmt.RuntimePageFlag.MEAN)
     tab.context.close()
     assert not tab.said
 
@@ -176,7 +176,7 @@ def four_fifths_free(tmp_path: Path) -> Dump:
     made["pages"] = np.zeros(count, fmt.PAGE)
     made["pages"]["in_use"], made["pages"]["binned"] = 51, 205
     made["pages"]["residency"], made["pages"]["state"] = fmt.Residency.PRESENT, fmt.PageState.USED
-    made["chunks"] = np.zeros(0, fmt.CHUNK)
+    made["chunks"] = np.zeros(0, fmt.CHUNKS)
     return Dump(synthetic.write(tmp_path / "dump", made))
 
 

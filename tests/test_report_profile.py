@@ -22,7 +22,7 @@ from tools.recording import profile
 from tools.stage import Stage
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.profile.calls import DEEPEST, grow, numbered, place_of
 from arenascope.profile.language import OTHER, UNKNOWN, language_of

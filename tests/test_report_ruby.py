@@ -14,7 +14,7 @@ from report_fixtures import browser
 from tools import cores, debian, harness, interpreters, tiers
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report import ruby
 from arenascope.report.facts import PageFacts

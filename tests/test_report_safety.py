@@ -18,7 +18,7 @@ from report_fixtures import browser, one, two
 from tools import tiers
 from tools.tab import Tab, violations, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"

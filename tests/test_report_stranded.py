@@ -14,7 +14,7 @@ from tools import harness
 from tools.running import PYTHON, running, started
 from tools.tab import Tab, write
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.summary import document_of, parse, printed
 
@@ -98,7 +98,7 @@ def test_json_has_both_histograms(one: tuple[Path, Dump]) -> None:
     told = document_of(dump)["stranded_pages"]
     for name in ("by_chunks", "by_share"):
         assert sum(each["stranded"] for each in told[name]) == int(dump.totals["ledger"]["stranded"])
-        assert sum(each["pages"] for each in told[name]) == int(dump.page_fill["pages"].sum())  # type: ignore[index]
+        assert sum(each["pages"] for each in told[name]) == int(dump.page_fill["pages"].sum())
     assert [each["chunks_from"] for each in told["by_chunks"]] == list(BOUNDS)
     assert [each["eighths_from"] for each in told["by_share"]] == list(range(8))
     order = [each["stranded"] for each in told["shared"]]

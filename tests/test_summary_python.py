@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tools import harness
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope import rows
 from arenascope.dump import Dump
 from arenascope.errors import DumpError
@@ -84,7 +84,6 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     made = synthetic.sections()
     for row in (*fmt.LEDGER_ROWS, *fmt.ABSENT_ROWS, *fmt.FORECAST_ROWS, "hugetlb"):
         made["totals"][0]["ledger"][row] = fmt.UNKNOWN
-    made["meta"][0]["later_rows"] = fmt.UNKNOWN
     made["mappings"][0]["hugetlb"] = fmt.UNKNOWN
     for field in ("rss", "swap", "time_ns", "pause_ns", "read_ns", "torn_chunks"):
         made["meta"][0][field] = fmt.UNKNOWN
@@ -138,7 +137,7 @@ def test_a_real_dump_holds_together(real_dump: Path) -> None:
     """Chunks cover their heaps, pages count what the chunks say, totals are the sums of the arenas."""
     dump = Dump(real_dump)
     assert len(dump.heaps)
-    assert dump.chunks is not None
+    assert dump.has_chunks
     seen = np.zeros(len(fmt.ChunkClass), np.uint64)
     for index, heap in enumerate(dump.heaps):
         chunks = dump.heap_chunks(index)
@@ -159,10 +158,8 @@ def test_a_real_dump_holds_together(real_dump: Path) -> None:
 def with_rows(**held: int) -> dict[str, Any]:
     """Synthetic sections whose totals have these rows, and 0 in all others."""
     made = synthetic.sections()
-    for row in rows.IN_LEDGER:
+    for row in rows.ALL:
         made["totals"][0]["ledger"][row.name] = held.get(row.name, 0)
-    for place, name in enumerate(fmt.LATER_ROWS):
-        made["meta"][0]["later_rows"][place] = held.get(name, 0)
     return made
 
 
@@ -225,7 +222,7 @@ def test_arenas_have_their_names(tmp_path: Path) -> None:
 def test_what_it_means_that_malloc_is_not_glibcs(tmp_path: Path, kind: fmt.MallocKind) -> None:
     """The C program says it, and both programs show its words."""
     made = synthetic.sections()
-    made["meta"][0]["malloc_kind" if kind <= fmt.MallocKind.GO else "malloc_later"] = kind
+    made["meta"][0]["malloc_kind"] = kind
     if kind > fmt.MallocKind.GO:  # which came with a later minor version
         made["meta"][0]["malloc_kind"] = 0
     made["totals"][0]["ledger"]["other_anon"] = 4096

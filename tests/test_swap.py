@@ -13,7 +13,7 @@ from conftest import fetched
 from tools import debian, harness, kernel, tiers
 from tools.pressure import LARGE, SUITES, Look, Scenario, allowed, check, own_pages, pressed
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]

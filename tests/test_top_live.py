@@ -28,7 +28,7 @@ from tools import harness
 from tools.hoarder import SIZE, Hoarder, hoarding
 from tools.odd import state, wait_for
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.arenadump import leaving
 from arenascope.compare.moment import Pages
 from arenascope.live.app import Live

@@ -124,7 +124,6 @@ void as_agent_dump_requested(void)
 void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_summary *out)
 {
     const struct as_store *s = &capture->store;
-    const struct as_row_values rows = as_store_rows(s);
     uint64_t heaps = 0;
     for (size_t i = 0; i < s->heaps.count; i++)
         heaps += s->heaps.items[i].kind != AS_HEAP_MMAPPED;
@@ -142,11 +141,7 @@ void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_
         .ruby_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
         .ruby_free_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,
     };
-#define PUBLISH_A(name) full.name = as_row_value(rows, AS_ROW_##name);
-#define PUBLISH_B PUBLISH_A
-#define PUBLISH_C PUBLISH_A
-#define PUBLISH_NO(name)
-#define AS_ROW(name, kind, owner, group, since, api, ...) PUBLISH_##api(name)
+#define AS_ROW(name, ...) full.name = s->totals.ledger.name;
 #include "model/rows.def"
     for (size_t i = 0; i < s->ruby.count; i++) {
         full.ruby_slots += s->ruby.items[i].total_slots;

@@ -9,6 +9,7 @@
 #include "agent/policy.h"
 #include "agent/worker.h"
 #include "dump/dump.h"
+#include "ledger/ledger.h"
 #include "profile/switch.h"
 #include "target/process/procfs.h"
 
@@ -159,14 +160,10 @@ static bool reaches_limit(void)
 
 static uint64_t in_use(const struct as_ledger *l)
 {
-    const uint64_t rows[] = {l->in_use,        l->mmapped_in_use, l->ruby_pages,
-                             l->python_arenas, l->managed,        l->other_malloc};
     uint64_t sum = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i] == AS_UNKNOWN)
-            return AS_UNKNOWN;
-        sum += rows[i];
-    }
+    for (int row = 0; row < AS_ROW_COUNT; row++)
+        if (as_rows[row].held)
+            sum = as_add(sum, as_row_value(l, row));
     return sum;
 }
 

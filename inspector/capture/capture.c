@@ -253,8 +253,7 @@ static void describe(struct as_store *s, const struct as_target *t, const struct
     s->meta.page_size = t->page_size;
     s->meta.pid = (uint32_t)t->pid;
     s->meta.thread_count = (uint32_t)t->threads.count;
-    s->meta.malloc_kind = m->kind <= AS_MALLOC_GO ? m->kind : AS_MALLOC_UNKNOWN;
-    s->meta.malloc_later = m->kind <= AS_MALLOC_GO ? 0 : m->kind;
+    s->meta.malloc_kind = m->kind;
     s->meta.rss = t->counts.rss;
     s->meta.swap = t->counts.swap;
     memcpy(s->meta.comm, t->comm, sizeof s->meta.comm);

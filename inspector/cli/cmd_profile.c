@@ -97,12 +97,6 @@ static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t si
     as_json_object_end(j);
 }
 
-// NULL: a dump of before 1.15, which does not say.
-static const char *hooks(const struct as_profile_record *p)
-{
-    return p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : p->hooks == AS_HOOKS_IN_SLOTS ? "slots" : NULL;
-}
-
 static void put_json(struct as_stack_printing *printing)
 {
     const struct as_view *v = printing->view;
@@ -127,24 +121,17 @@ static void put_json(struct as_stack_printing *printing)
         AS_JSON_FIELD(as_profile_record, checked), AS_JSON_FIELD(as_profile_record, wrong),
         AS_JSON_FIELD(as_profile_record, lost),    AS_JSON_FIELD(as_profile_record, cut),
         AS_JSON_FIELD(as_profile_record, samples), AS_JSON_FIELD(as_profile_record, unsampled)};
-    as_json_string(&j, "hooks", hooks(p));
+    as_json_string(&j, "hooks", p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : "slots");
     as_json_number(&j, "page_rate", p->page_rate);
     as_json_numbers(&j, p, fields, sizeof fields / sizeof *fields);
     as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
     as_stacks_put_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
     as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
-    if (v->tells_lost_allocations)
-        as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
-    else
-        as_json_string(&j, "allocated_without_stack", NULL);
-    if (v->tells_interpreters) {
-        as_json_array(&j, "unknown_interpreters");
-        as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
-        as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
-        as_json_array_end(&j);
-    } else {
-        as_json_string(&j, "unknown_interpreters", NULL);
-    }
+    as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
+    as_json_array(&j, "unknown_interpreters");
+    as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
+    as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
+    as_json_array_end(&j);
     put_threads(&j, v);
     as_stacks_put_modules(&j, v);
     if (printing->tree)

@@ -130,7 +130,7 @@ static bool forecast(struct trimming *t, struct as_look *look, struct as_error *
         snprintf(t->reply.error, sizeof t->reply.error, "not exact: arenadump summary says why");
     for (uint64_t i = 0; i < v->arena_count; ++i) {
         const struct as_ledger *l = &v->arenas[i].ledger;
-        const struct as_ledger_sums sums = as_ledger_sum_up(as_arena_rows(&v->arenas[i]));
+        const struct as_ledger_sums sums = as_ledger_sum_up(&v->arenas[i].ledger);
         as_arena_place_step(&place, (uint32_t)i, v->arenas[i].flags & AS_ARENA_MAIN);
         if (t->options->arena != 0 && t->options->arena != v->arenas[i].address)
             continue;

@@ -115,7 +115,7 @@ bool as_look_needs_glibc(const struct as_look *look, const struct as_options *op
     return v->malloc_count > 0 ||
            as_fail(err, AS_NO_MALLOC,
                    "'%s' does not use glibc's malloc (%s: %s); arenadump summary shows which memory it has",
-                   options->target, as_malloc_kind_name(as_malloc_of(v->meta)),
+                   options->target, as_malloc_kind_name(v->meta->malloc_kind),
                    as_view_string(v, v->meta->malloc_detail));
 }
 

@@ -57,8 +57,8 @@ static void add_part(struct as_mappings_left *m, const struct as_view *v, uint64
 
 static void add_parts(struct as_mappings_left *m, const struct as_view *v)
 {
-    uint64_t steps = STEPS_PER_RECORD * (v->mapping_count + v->ruby_count + v->region_count);
-    for (uint64_t i = 0; i < v->ruby_count; i++)
+    uint64_t steps = STEPS_PER_RECORD * (v->mapping_count + v->ruby_page_count + v->region_count);
+    for (uint64_t i = 0; i < v->ruby_page_count; i++)
         if (v->ruby[i].heap == UINT32_MAX)
             add_part(m, v, v->ruby[i].address, v->ruby[i].address + v->ruby[i].size, v->ruby[i].resident, &steps);
     for (uint64_t i = 0; i < v->region_count; i++)

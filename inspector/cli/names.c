@@ -31,18 +31,11 @@ const char *as_mode_name(uint32_t mode)
     return NAME_OF(names, mode);
 }
 
-enum as_malloc_kind as_malloc_of(const struct as_meta_record *m)
-{
-    if (m->malloc_kind == AS_MALLOC_UNKNOWN && m->malloc_later == AS_MALLOC_PARTITIONALLOC)
-        return AS_MALLOC_PARTITIONALLOC;
-    return m->malloc_kind <= AS_MALLOC_GO ? (enum as_malloc_kind)m->malloc_kind : AS_MALLOC_UNKNOWN;
-}
-
 // The row that has the memory of a malloc which is not glibc's; other_anon: it was not located.
 static int row_of_malloc(const struct as_view *v)
 {
-    int row = as_malloc_of(v->meta) == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
-    uint64_t located = as_row_value(as_view_rows(v), row);
+    int row = v->meta->malloc_kind == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
+    uint64_t located = as_row_value(&v->totals->ledger, row);
     return located == 0 || located == AS_UNKNOWN ? AS_ROW_other_anon : row;
 }
 
@@ -59,9 +52,9 @@ const struct as_not_glibc *as_not_glibc_words(const struct as_view *v)
     static const struct as_not_glibc unknown = {
         "It is unknown which malloc this process uses",
         "Memory outside of glibc's arenas is in the rows that are not malloc's."};
-    if (as_malloc_of(v->meta) == AS_MALLOC_GLIBC)
+    if (v->meta->malloc_kind == AS_MALLOC_GLIBC)
         return NULL;
-    if (as_malloc_of(v->meta) == AS_MALLOC_UNKNOWN)
+    if (v->meta->malloc_kind == AS_MALLOC_UNKNOWN)
         return &unknown;
     int row = row_of_malloc(v);
     return row == AS_ROW_other_anon ? &other : row == AS_ROW_managed ? &go : &located;
@@ -69,7 +62,7 @@ const struct as_not_glibc *as_not_glibc_words(const struct as_view *v)
 
 const char *as_row_meaning(int row, const struct as_view *v)
 {
-    bool other = as_malloc_of(v->meta) != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && row_of_malloc(v) == row;
+    bool other = v->meta->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && row_of_malloc(v) == row;
     return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
 }
 

@@ -10,9 +10,6 @@
 const char *as_target_kind_name(uint32_t kind); // as_target_kind
 const char *as_arch_name(uint32_t arch);        // as_arch
 const char *as_mode_name(uint32_t mode);        // as_mode
-enum as_malloc_kind
-as_malloc_of(const struct as_meta_record *m); // AS_MALLOC_UNKNOWN also for one that came later than we
-// What it means that the malloc of a process is not glibc's.
 struct as_not_glibc {
     const char *says;   // a clause, which the detail follows
     const char *memory; // a sentence: in which rows the memory of that malloc is

@@ -116,8 +116,8 @@ static void put_several(struct as_json *j, const struct as_view *v)
             bytes += v->graph_owners[i].retained;
     as_json_object(j, "several");
     as_json_number(j, "bytes", bytes);
-    as_json_number(j, "owners", v->graph_leading_count > 0 ? v->graph_leading[0].owners : bytes > 0 ? AS_UNKNOWN : 0);
-    as_json_number(j, "asked", v->graph[0].asked > 0 ? v->graph[0].asked : bytes > 0 ? AS_UNKNOWN : 0);
+    as_json_number(j, "owners", v->graph_leading_count > 0 ? v->graph_leading[0].owners : 0);
+    as_json_number(j, "asked", v->graph[0].asked);
     as_json_array(j, "leading");
     for (uint64_t i = 0; i < v->graph_leading_count && i < MOST; i++) {
         as_json_object(j, NULL);

@@ -78,7 +78,7 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
         .main_arena = AS_UNKNOWN, .mp = AS_UNKNOWN, .heap_max_size = AS_UNKNOWN};
     const struct as_malloc_record *m = v->malloc_count ? &v->mallocs[0] : &none;
     as_json_object(j, "allocator");
-    as_json_string(j, "malloc", as_malloc_kind_name(as_malloc_of(v->meta)));
+    as_json_string(j, "malloc", as_malloc_kind_name(v->meta->malloc_kind));
     as_json_string(j, "detail", as_string_or_null(v, v->meta->malloc_detail));
     as_json_string(j, "glibc", as_string_or_null(v, m->version));
     as_json_string(j, "layout_source", as_source_name(m->layout_source));
@@ -160,14 +160,14 @@ static void put_kernel(struct as_json *j, const struct as_view *v)
     as_json_object_end(j);
 }
 
-static void put_rows(struct as_json *j, struct as_row_values rows, enum as_row_kind kind)
+static void put_rows(struct as_json *j, const struct as_ledger *rows, enum as_row_kind kind)
 {
     for (int row = 0; row < AS_ROW_COUNT; row++)
         if (as_rows[row].kind == kind)
             as_json_number(j, as_row_words[row].name, as_row_value(rows, row));
 }
 
-static void put_ledger(struct as_json *j, struct as_row_values rows)
+static void put_ledger(struct as_json *j, const struct as_ledger *rows)
 {
     static const struct {
         const char *key;
@@ -267,7 +267,7 @@ static void put_arenas(struct as_json *j, const struct as_view *v, const struct 
         as_json_bool(j, "locked", a->flags & AS_ARENA_LOCKED);
         as_json_number(j, "torn_chunks", a->torn_chunks);
         put_threads(j, v, threads, i);
-        put_ledger(j, as_arena_rows(a));
+        put_ledger(j, &a->ledger);
         put_chunks(j, &a->chunks);
         as_json_object_end(j);
     }
@@ -299,7 +299,7 @@ static void put_fill(struct as_json *j, const struct as_view *v, const char *nam
     as_json_array(j, name);
     for (uint32_t k = 0; k < (by_chunks ? AS_FILL_CHUNKS : AS_FILL_EIGHTHS); k++) {
         struct as_fill_record sum = {0};
-        for (uint64_t i = 0; i < v->page_fill_count; i++) {
+        for (uint64_t i = 0; i < v->fill_count; i++) {
             const struct as_fill_record *f = &v->page_fill[i];
             if ((by_chunks ? f->chunks : f->eighths) != (by_chunks ? chunks[k] : k))
                 continue;
@@ -317,10 +317,10 @@ static void put_fill(struct as_json *j, const struct as_view *v, const char *nam
     as_json_array_end(j);
 }
 
-// How full the pages with stranded bytes are, and which sizes stand there together; null: an older dump, or residency is not known.
+// How full the pages with stranded bytes are, and which sizes stand there together; null: residency is not known.
 static void put_stranded(struct as_json *j, const struct as_view *v, const struct as_sharers *sharers)
 {
-    if (v->page_fill_count == 0 && v->totals->ledger.stranded != 0) {
+    if (v->fill_count == 0 && v->totals->ledger.stranded != 0) {
         as_json_null(j, "stranded_pages");
         return;
     }
@@ -372,7 +372,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         put_allocator(j, v);
         put_snapshot(j, v->meta);
         put_kernel(j, v);
-        put_ledger(j, as_view_rows(v));
+        put_ledger(j, &v->totals->ledger);
         put_chunks(j, &v->totals->chunks);
         put_evidence(j, v);
         put_arenas(j, v, &threads);

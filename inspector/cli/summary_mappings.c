@@ -90,18 +90,6 @@ static void put_mapping(struct as_json *j, const struct as_view *v, const struct
     as_json_object_end(j);
 }
 
-// Private copies of files' pages. A dump before 1.5 has no row for them: there they are what of other_anon is in no anonymous mapping.
-static uint64_t copies_of_files(const struct as_view *v, const struct as_mappings_left *left)
-{
-    uint64_t sum = 0, row = v->totals->ledger.other_anon;
-    for (uint64_t i = 0; i < v->mapping_count; i++)
-        if (as_mapping_row(&v->mappings[i]) == AS_ROW_other_anon)
-            sum = as_add(sum, left->left.items[i]);
-    if (sum == AS_UNKNOWN || row == AS_UNKNOWN || row < sum)
-        return AS_UNKNOWN;
-    return as_add(row - sum, v->totals->ledger.file_copies);
-}
-
 static void put_anonymous(struct as_json *j, const struct as_view *v, const struct as_mappings_left *left)
 {
     struct largest_mappings l = {0};
@@ -117,7 +105,7 @@ static void put_anonymous(struct as_json *j, const struct as_view *v, const stru
         put_mapping(j, v, left, l.shown[i].index);
     as_json_array_end(j);
     put_rest(j, &l);
-    as_json_number(j, "copies_of_files", copies_of_files(v, left));
+    as_json_number(j, "copies_of_files", v->totals->ledger.file_copies);
     as_json_object_end(j);
 }
 

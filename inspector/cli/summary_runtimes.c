@@ -127,7 +127,7 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
     }
     struct slots all = {0}, sizes[MOST_SLOT_SIZES] = {{0}};
     size_t count = 0;
-    for (uint64_t i = 0; i < v->ruby_count; i++) {
+    for (uint64_t i = 0; i < v->ruby_page_count; i++) {
         const struct as_ruby_page_record *p = &v->ruby[i];
         size_t k = 0;
         while (k < count && sizes[k].size != p->slot_size)
@@ -169,7 +169,7 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
 static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
-    uint32_t row = as_runtime_row(r);
+    uint32_t row = r->row;
     bool found = r->state == AS_REGIONS_FOUND;
     bool is_cpython = r->kind == AS_RUNTIME_CPYTHON; // whose records are older than the last two fields
     struct as_region_record sum = {0};

@@ -47,11 +47,11 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     as_put(w, "%s\n", as_safe_text(line, SIZE_MAX, w->style->columns - used, w->style->ascii, command, sizeof command));
     as_put(w, "Rss ");
     as_bold(w, "%s", as_format_size(m->rss, size));
-    uint64_t known = as_ledger_sum_up(as_view_rows(v)).known;
+    uint64_t known = as_ledger_sum_up(&v->totals->ledger).known;
     if (m->rss == AS_UNKNOWN && known > 0)
         as_put(w, " (%s of it known)", as_format_size(known, size));
     as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
-           m->thread_count == 1 ? "" : "s", as_malloc_kind_name(as_malloc_of(m)));
+           m->thread_count == 1 ? "" : "s", as_malloc_kind_name(m->malloc_kind));
     if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
         as_put(w, " %s",
                as_safe_text(as_view_string(v, v->mallocs[0].version), SIZE_MAX, 12, true, command, sizeof command));
@@ -106,7 +106,7 @@ static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
 }
 
 // The resident rows, largest first. Returns how many there are.
-static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], struct as_row_values rows)
+static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], const struct as_ledger *rows)
 {
     size_t count = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++)
@@ -116,7 +116,7 @@ static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], struct as_row_va
     return count;
 }
 
-static void put_absent(struct as_writer *w, struct as_row_values rows)
+static void put_absent(struct as_writer *w, const struct as_ledger *rows)
 {
     char line[400];
     size_t used = 0;
@@ -132,7 +132,7 @@ static void put_absent(struct as_writer *w, struct as_row_values rows)
 static void put_ledger(struct as_writer *w, const struct as_view *v)
 {
     struct sorted_row sorted[AS_ROW_COUNT];
-    size_t count = sort_rows(sorted, as_view_rows(v));
+    size_t count = sort_rows(sorted, &v->totals->ledger);
     uint64_t largest = 0;
     for (size_t i = 0; i < count; i++)
         if (sorted[i].bytes != AS_UNKNOWN && sorted[i].bytes > largest)
@@ -140,7 +140,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
 
     // Shares are of Rss; of the rows that are known where Rss is not (a core).
     bool known = v->meta->rss != AS_UNKNOWN;
-    uint64_t whole = known ? v->meta->rss : as_ledger_sum_up(as_view_rows(v)).known;
+    uint64_t whole = known ? v->meta->rss : as_ledger_sum_up(&v->totals->ledger).known;
     as_heading(w, known ? "What holds it" : "What holds it, in shares of the known rows");
     for (size_t i = 0; i < count; i++) {
         char size[AS_SIZE_TEXT];
@@ -154,14 +154,14 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
         as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v));
         as_put(w, "\n");
     }
-    put_absent(w, as_view_rows(v));
+    put_absent(w, &v->totals->ledger);
 }
 
 static void put_forecast(struct as_writer *w, const struct as_view *v)
 {
     const struct as_ledger *l = &v->totals->ledger;
     char size[AS_SIZE_TEXT];
-    uint64_t deeper = as_ledger_sum_up(as_view_rows(v)).deep_trim_adds;
+    uint64_t deeper = as_ledger_sum_up(&v->totals->ledger).deep_trim_adds;
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
@@ -204,10 +204,9 @@ static void arena_cells(const struct as_view *v, const struct as_arena_record *a
     const struct as_ledger *l = &a->ledger;
     const struct as_tallies *t = &a->chunks;
     if (v->meta->flags & AS_META_RESIDENCY_KNOWN)
-        memcpy(
-            cells,
-            (uint64_t[]){l->in_use, as_ledger_sum_up(as_arena_rows(a)).cached, l->releasable, l->withheld, l->stranded},
-            ARENA_CELLS * sizeof *cells);
+        memcpy(cells,
+               (uint64_t[]){l->in_use, as_ledger_sum_up(&a->ledger).cached, l->releasable, l->withheld, l->stranded},
+               ARENA_CELLS * sizeof *cells);
     else
         memcpy(cells, (uint64_t[]){t->in_use.bytes, cached_bytes(t), t->binned.bytes, t->top.bytes, a->system_mem},
                ARENA_CELLS * sizeof *cells);
@@ -219,7 +218,7 @@ static uint64_t badness(const struct as_view *v, uint32_t arena)
     const struct as_arena_record *a = &v->arenas[arena];
     const struct as_tallies *t = &a->chunks;
     uint64_t idle = v->meta->flags & AS_META_RESIDENCY_KNOWN
-                        ? as_ledger_sum_up(as_arena_rows(a)).free
+                        ? as_ledger_sum_up(&a->ledger).free
                         : as_add(cached_bytes(t), as_add(t->binned.bytes, t->top.bytes));
     return idle == AS_UNKNOWN ? 0 : idle;
 }
@@ -292,7 +291,7 @@ static void put_stranded(struct as_writer *w, const struct as_view *v)
         uint32_t chunks;
         const char *title;
     } classes[] = {{0, "none in use"}, {1, "1 chunk"}, {2, "2 chunks"}, {3, "3 or 4"}, {5, "5 to 8"}, {9, "9 or more"}};
-    if (v->page_fill_count == 0)
+    if (v->fill_count == 0)
         return;
     as_heading(w, "Stranded pages: how many chunks in use keep each of them");
     as_dim(w, "  %-12s %10s %11s %11s", "on a page", "pages", "in use", "stranded");
@@ -300,7 +299,7 @@ static void put_stranded(struct as_writer *w, const struct as_view *v)
     for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
         uint64_t pages = 0, in_use = 0, stranded = 0;
         char used[AS_SIZE_TEXT], freed[AS_SIZE_TEXT];
-        for (uint64_t i = 0; i < v->page_fill_count; i++) {
+        for (uint64_t i = 0; i < v->fill_count; i++) {
             if (v->page_fill[i].chunks != classes[k].chunks)
                 continue;
             pages = as_add(pages, v->page_fill[i].pages);

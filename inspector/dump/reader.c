@@ -42,8 +42,6 @@ static bool read_exactly(const struct found *d, void *out, uint64_t size, uint64
     return true;
 }
 
-enum { TELLS_INTERPRETERS = 12, TELLS_LOST_ALLOCATIONS = 14 }; // the minor version from which on a profile does
-
 static bool check_header(struct found *d, uint64_t size, struct as_error *err)
 {
     struct as_dump_header *h = &d->header;
@@ -83,6 +81,16 @@ static const struct as_section_kind *kind_of(const struct as_dump_section *s)
     return NULL;
 }
 
+// A record may end behind any field that it has had since its first format (parts are of words), or behind more fields than we know.
+static bool is_record_size(const struct as_section_kind *kind, uint32_t size)
+{
+    bool ends_a_field = size >= kind->record_size;
+    for (uint16_t i = 0; i < kind->field_count; i++)
+        ends_a_field = ends_a_field || (size > kind->fields[i].offset && size <= as_field_end(&kind->fields[i]) &&
+                                        (as_field_end(&kind->fields[i]) - size) % sizeof(uint64_t) == 0);
+    return size >= kind->first_size && ends_a_field && (kind->fields || size == kind->record_size);
+}
+
 static bool check_section(const struct found *d, const struct as_section_kind *kind, const struct as_dump_section *s,
                           struct as_error *err)
 {
@@ -90,8 +98,8 @@ static bool check_section(const struct found *d, const struct as_section_kind *k
     const char *what = NULL;
     if (d->sections[kind - as_section_kinds].offset)
         what = "is there twice";
-    else if (s->record_size != kind->record_size)
-        what = "has records of another size";
+    else if (!is_record_size(kind, s->record_size))
+        what = "has records of a size that no version has";
     else if (kind->count == AS_NO_COUNT && s->count != 1)
         what = "does not have one record";
     else if (s->offset < sizeof d->header || s->offset % AS_SECTION_ALIGN != 0)
@@ -100,6 +108,13 @@ static bool check_section(const struct found *d, const struct as_section_kind *k
              bytes > d->header.file_size - s->offset)
         what = "does not fit the file";
     return !what || as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its section \"%s\" %s", d->name, kind->name, what);
+}
+
+// A file of an older minor version has no section that is newer than the file.
+static bool may_be_missing(const struct found *d, enum as_section_id id)
+{
+    int minor = d->header.minor;
+    return id == AS_SECTION_chunks || (minor < AS_DUMP_MINOR && as_section_kinds[id].count != AS_NO_COUNT);
 }
 
 static bool read_table(struct found *d, struct as_error *err)
@@ -115,8 +130,8 @@ static bool read_table(struct found *d, struct as_error *err)
             return false;
         d->sections[kind - as_section_kinds] = s;
     }
-    for (int id = 0; id < AS_SECTION_REQUIRED; id++) {
-        if (!d->sections[id].offset)
+    for (int id = 0; id < AS_SECTION_COUNT; id++) {
+        if (!d->sections[id].offset && !may_be_missing(d, id))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: it has no section \"%s\"", d->name,
                            as_section_kinds[id].name);
     }
@@ -131,19 +146,46 @@ static void set_section(struct as_view *view, int id, const void *records, uint6
         memcpy((char *)view + kind->count, &count, sizeof count);
 }
 
-static uint64_t section_bytes(const struct as_dump_section *s)
+// Bytes that a section takes in memory: there its records have our size.
+static bool section_bytes(enum as_section_id id, const struct as_dump_section *s, uint64_t *bytes)
 {
-    uint64_t bytes = s->count * s->record_size;
-    return (bytes + AS_SECTION_ALIGN - 1) / AS_SECTION_ALIGN * AS_SECTION_ALIGN;
+    return !__builtin_mul_overflow(s->count, as_section_kinds[id].record_size, bytes) &&
+           !__builtin_add_overflow(*bytes, AS_SECTION_ALIGN - 1, bytes);
+}
+
+// The fields that a record of an older file does not have, as unknown.
+static void forget_missing(const struct as_section_kind *kind, char *record, uint32_t size)
+{
+    for (uint16_t i = 0; i < kind->field_count; i++) {
+        const struct as_field *field = &kind->fields[i];
+        bool ones = field->rule == AS_FIELD_NUMBER || field->rule == AS_FIELD_INDEX_OR_NONE;
+        uint32_t from = size > field->offset ? size : field->offset;
+        if (from < as_field_end(field))
+            memset(record + from, ones ? 0xff : 0, as_field_end(field) - from);
+    }
+}
+
+static bool read_records(const struct found *d, enum as_section_id id, char *to, struct as_error *err)
+{
+    const struct as_dump_section *s = &d->sections[id];
+    const struct as_section_kind *kind = &as_section_kinds[id];
+    if (s->record_size == kind->record_size)
+        return read_exactly(d, to, s->count * s->record_size, s->offset, err);
+    uint32_t size = s->record_size < kind->record_size ? s->record_size : kind->record_size;
+    for (uint64_t i = 0; i < s->count; i++, to += kind->record_size) {
+        if (!read_exactly(d, to, size, s->offset + i * s->record_size, err))
+            return false;
+        forget_missing(kind, to, size);
+    }
+    return true;
 }
 
 static bool copy_records(struct as_dump_file *f, const struct found *d, struct as_error *err)
 {
-    uint64_t size = 0;
-    for (int id = 0; id < AS_SECTION_CHUNKS; id++) {
-        if (__builtin_add_overflow(size, section_bytes(&d->sections[id]), &size))
+    uint64_t size = 0, bytes;
+    for (enum as_section_id id = 0; id < AS_SECTION_chunks; id++)
+        if (!section_bytes(id, &d->sections[id], &bytes) || __builtin_add_overflow(size, bytes, &size))
             return as_fail(err, AS_BAD_INPUT, "'%s' is damaged: its sections are larger than memory", d->name);
-    }
     void *records = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (records == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for the %" PRIu64 " bytes of records in '%s'", size,
@@ -151,19 +193,19 @@ static bool copy_records(struct as_dump_file *f, const struct found *d, struct a
     f->records = records;
     f->records_size = size;
     char *to = records;
-    for (int id = 0; id < AS_SECTION_CHUNKS; id++) {
-        const struct as_dump_section *s = &d->sections[id];
-        if (!read_exactly(d, to, s->count * s->record_size, s->offset, err))
+    for (enum as_section_id id = 0; id < AS_SECTION_chunks; id++) {
+        if (!read_records(d, id, to, err))
             return false;
-        set_section(&f->view, id, to, s->count);
-        to += section_bytes(s);
+        set_section(&f->view, id, to, d->sections[id].count);
+        section_bytes(id, &d->sections[id], &bytes);
+        to += bytes / AS_SECTION_ALIGN * AS_SECTION_ALIGN;
     }
     return true;
 }
 
 static bool map_chunks(struct as_dump_file *f, const struct found *d, struct as_error *err)
 {
-    const struct as_dump_section *s = &d->sections[AS_SECTION_CHUNKS];
+    const struct as_dump_section *s = &d->sections[AS_SECTION_chunks];
     if (!s->offset)
         return true;
     uint64_t lead = s->offset % (uint64_t)sysconf(_SC_PAGESIZE);
@@ -175,7 +217,7 @@ static bool map_chunks(struct as_dump_file *f, const struct found *d, struct as_
         return as_fail_errno(err, AS_NO_MEMORY, "cannot map the chunk records of '%s'", d->name);
     f->chunk_map = map;
     f->chunk_map_size = size;
-    set_section(&f->view, AS_SECTION_CHUNKS, (char *)map + lead, s->count);
+    set_section(&f->view, AS_SECTION_chunks, (char *)map + lead, s->count);
     return true;
 }
 
@@ -190,8 +232,6 @@ bool as_dump_open_fd(struct as_dump_file *f, int fd, const char *name, struct as
         return as_fail(err, AS_BAD_INPUT, "'%s' is not a regular file", name);
     if (check_header(&d, (uint64_t)st.st_size, err) && read_table(&d, err) && copy_records(f, &d, err) &&
         map_chunks(f, &d, err) && as_dump_check(&f->view, name, err)) {
-        f->view.tells_interpreters = d.header.minor >= TELLS_INTERPRETERS;
-        f->view.tells_lost_allocations = d.header.minor >= TELLS_LOST_ALLOCATIONS;
         return true;
     }
     as_dump_file_close(f);

@@ -46,9 +46,9 @@ bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct a
 
     if (s->meta.flags & AS_META_HAS_CHUNKS) {
         view.chunk_count = s->chunk_count;
-        offset += describe(&as_section_kinds[AS_SECTION_CHUNKS], &view, offset, &table[sections++]);
+        offset += describe(&as_section_kinds[AS_SECTION_chunks], &view, offset, &table[sections++]);
     }
-    for (int id = 0; id < AS_SECTION_CHUNKS; id++) {
+    for (int id = 0; id < AS_SECTION_chunks; id++) {
         const struct as_section_kind *kind = &as_section_kinds[id];
         offset = align_up(offset);
         uint64_t bytes = describe(kind, &view, offset, &table[sections++]);

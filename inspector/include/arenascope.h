@@ -73,26 +73,13 @@ int arenascope_dump_fd(int fd, unsigned flags);
 struct arenascope_summary {
     size_t size;
     uint64_t rss, swap; /* of the process, by its page tables */
-    /* The rows, then the forecast of what a trim would return now: malloc_trim, and deep_trim, which includes malloc_trim. */
-#define ARENASCOPE_ROWS_A(name) uint64_t name;
-#define ARENASCOPE_ROWS_B(name)
-#define ARENASCOPE_ROWS_C(name)
-#include "../model/rows_public.h"
     uint64_t arenas, heaps, threads;
     uint64_t torn_chunks;  /* torn chunks: places at which a walk could not continue */
     uint64_t longest_hold; /* the longest time for which an arena was locked */
     uint64_t exact;        /* 0: threads ran meanwhile, so the rows need not add up to the byte; otherwise 1 */
-    /* The row of Ruby's own heap. If it is unknown, its bytes are in the rows above. */
-#define ARENASCOPE_ROWS_A(name)
-#define ARENASCOPE_ROWS_B(name) uint64_t name;
-#define ARENASCOPE_ROWS_C(name)
-#include "../model/rows_public.h"
     uint64_t ruby_page_count, ruby_slots,
         ruby_free_slots; /* numbers of them; 0 in a process without Ruby; unknown if the row is */
-    /* Rows that were added later. */
-#define ARENASCOPE_ROWS_A(name)
-#define ARENASCOPE_ROWS_B(name)
-#define ARENASCOPE_ROWS_C(name) uint64_t name;
+    /* The ledger's rows, and the forecast: what a trim would return now. */
 #include "../model/rows_public.h"
 };
 int arenascope_summarize(struct arenascope_summary *out);

@@ -47,7 +47,7 @@ static inline uint64_t as_add(uint64_t a, uint64_t b)
 // Adds every row of `from` to `to`; what is unknown in either is unknown in the sum.
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from);
 // The sum of the resident rows; AS_UNKNOWN when one of them is.
-uint64_t as_ledger_resident(struct as_row_values rows);
+uint64_t as_ledger_resident(const struct as_ledger *rows);
 
 // The sums of rows that tables, page and JSON show, in bytes; the field names are those of the JSON. A sum is AS_UNKNOWN when a row
 // of it is; but Ruby's pages, where they are not known, are counted in other rows.
@@ -62,4 +62,4 @@ struct as_ledger_sums {
     uint64_t not_malloc;     // not malloc's
     uint64_t deep_trim_adds; // what a deep trim would return beyond malloc_trim(0)
 };
-struct as_ledger_sums as_ledger_sum_up(struct as_row_values rows);
+struct as_ledger_sums as_ledger_sum_up(const struct as_ledger *rows);

@@ -29,7 +29,7 @@ static struct runtime_part part_at(struct as_store *s, size_t index)
     }
     struct as_region_record *region = &s->regions.items[index - s->ruby.count];
     return (struct runtime_part){region->address, region->size, &region->resident, &region->heap,
-                                 (int)as_runtime_row(&s->runtimes.items[region->runtime])};
+                                 (int)s->runtimes.items[region->runtime].row};
 }
 
 // The heap among [first, first + count), which are in order of address, that holds `address`; UINT32_MAX: none.
@@ -107,7 +107,7 @@ static bool is_found(const struct as_store *s, int row)
     if (row == AS_ROW_ruby_pages)
         return s->meta.ruby != AS_RUBY_UNPROVEN;
     for (size_t i = 0; i < s->runtimes.count; i++)
-        if ((int)as_runtime_row(&s->runtimes.items[i]) == row && s->runtimes.items[i].state != AS_REGIONS_FOUND)
+        if ((int)s->runtimes.items[i].row == row && s->runtimes.items[i].state != AS_REGIONS_FOUND)
             return false;
     return true;
 }
@@ -118,16 +118,14 @@ static void open_row(struct as_ledger_builder *b, int row)
     bool known = is_found(s, row);
     for (size_t i = 0; i < part_count(s) && known; i++) {
         struct runtime_part part = part_at(s, i);
-        // Malloc's heaps are never a part of what has no place in an arena's ledger.
-        known = part.row != row || (*part.resident != AS_UNKNOWN && (row < AS_ROW_PLACES || *part.heap == UINT32_MAX));
+        known = part.row != row || *part.resident != AS_UNKNOWN;
     }
     size_t stuck;
-    if (known && row < AS_ROW_PLACES &&
-        !move_parts(s, row, part_count(s), false, &stuck)) { // the target runs, and a part is not what it was
+    if (known && !move_parts(s, row, part_count(s), false, &stuck)) { // the target runs, and a part is not what it was
         known = false;
         move_parts(s, row, stuck, true, &stuck);
     }
-    for (size_t i = 0; i < s->arenas.count && !known && row < AS_ROW_PLACES; i++)
+    for (size_t i = 0; i < s->arenas.count && !known; i++)
         *as_row_of(&s->arenas.items[i].ledger, row) = AS_UNKNOWN;
     b->runtime_known[row] = known;
 }
@@ -194,10 +192,10 @@ static void close_row(struct as_ledger_builder *b, int row)
     }
     if (b->runtime_known[row] && (rest == 0 || (l->other_anon != AS_UNKNOWN && l->other_anon >= rest))) {
         l->other_anon -= rest;
-        *as_store_row(s, row) += rest;
+        *as_row_of(&s->totals.ledger, row) += rest;
         return;
     }
-    *as_store_row(s, row) = AS_UNKNOWN;
+    *as_row_of(&s->totals.ledger, row) = AS_UNKNOWN;
 }
 
 void as_ledger_runtimes_close(struct as_ledger_builder *b)

@@ -3,7 +3,7 @@
 #include "ledger/ledger.h"
 
 // The sum of the resident rows of some groups: a bit for each as_row_group.
-static uint64_t sum_groups(struct as_row_values rows, unsigned groups)
+static uint64_t sum_groups(const struct as_ledger *rows, unsigned groups)
 {
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++)
@@ -12,7 +12,7 @@ static uint64_t sum_groups(struct as_row_values rows, unsigned groups)
     return sum;
 }
 
-static uint64_t sum_known(struct as_row_values rows)
+static uint64_t sum_known(const struct as_ledger *rows)
 {
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++)
@@ -21,7 +21,7 @@ static uint64_t sum_known(struct as_row_values rows)
     return sum;
 }
 
-static uint64_t sum_not_malloc(struct as_row_values rows)
+static uint64_t sum_not_malloc(const struct as_ledger *rows)
 {
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++) {
@@ -33,16 +33,15 @@ static uint64_t sum_not_malloc(struct as_row_values rows)
     return sum;
 }
 
-struct as_ledger_sums as_ledger_sum_up(struct as_row_values rows)
+struct as_ledger_sums as_ledger_sum_up(const struct as_ledger *rows)
 {
-    const struct as_ledger *l = rows.ledger;
     const unsigned cached = 1u << AS_ROWS_CACHED;
     const unsigned scattered = cached | 1u << AS_ROWS_STRANDED;
     const unsigned free_pages = 1u << AS_ROWS_RELEASABLE | 1u << AS_ROWS_WITHHELD;
     struct as_ledger_sums sums = {
         .resident = as_ledger_resident(rows),
         .known = sum_known(rows),
-        .used = as_add(l->in_use, l->mmapped_in_use),
+        .used = as_add(rows->in_use, rows->mmapped_in_use),
         .cached = sum_groups(rows, cached),
         .scattered = sum_groups(rows, scattered),
         .free_pages = sum_groups(rows, free_pages),
@@ -50,7 +49,7 @@ struct as_ledger_sums as_ledger_sum_up(struct as_row_values rows)
         .not_malloc = sum_not_malloc(rows),
         .deep_trim_adds = AS_UNKNOWN,
     };
-    if (l->deep_trim != AS_UNKNOWN && l->malloc_trim != AS_UNKNOWN)
-        sums.deep_trim_adds = l->deep_trim > l->malloc_trim ? l->deep_trim - l->malloc_trim : 0;
+    if (rows->deep_trim != AS_UNKNOWN && rows->malloc_trim != AS_UNKNOWN)
+        sums.deep_trim_adds = rows->deep_trim > rows->malloc_trim ? rows->deep_trim - rows->malloc_trim : 0;
     return sums;
 }

@@ -13,11 +13,11 @@ static void add(uint64_t *to, uint64_t value)
 
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from)
 {
-    for (int row = 0; row < AS_ROW_PLACES; row++)
+    for (int row = 0; row < AS_ROW_COUNT; row++)
         add(as_row_of(to, row), ((const uint64_t *)from)[row]);
 }
 
-uint64_t as_ledger_resident(struct as_row_values rows)
+uint64_t as_ledger_resident(const struct as_ledger *rows)
 {
     uint64_t sum = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++) {
@@ -33,16 +33,9 @@ uint64_t as_ledger_resident(struct as_row_values rows)
 // Where residency is not known of all pages, no row of malloc's is.
 static void forget_rows(struct as_ledger *l)
 {
-    for (int row = 0; row < AS_ROW_PLACES; row++)
-        if (as_rows[row].owner != AS_ROW_OF_PROCESS)
-            *as_row_of(l, row) = AS_UNKNOWN;
-}
-
-static void forget_process_rows(struct as_store *s)
-{
     for (int row = 0; row < AS_ROW_COUNT; row++)
         if (as_rows[row].owner != AS_ROW_OF_PROCESS)
-            *as_store_row(s, row) = AS_UNKNOWN;
+            *as_row_of(l, row) = AS_UNKNOWN;
 }
 
 // Adds the records of one size. There is room for the first. False: our memory ran out.
@@ -200,7 +193,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     if (!finish_sizes(b) || !finish_fill(b))
         return false;
     if (totals->ledger.unknown == AS_UNKNOWN)
-        forget_process_rows(s);
+        forget_rows(&s->totals.ledger);
     for (size_t i = 0; i < s->arenas.count; i++) {
         struct as_arena_record *arena = &s->arenas.items[i];
         if (arena->ledger.unknown == AS_UNKNOWN || !t->residency.known)
@@ -214,7 +207,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         }
     }
     if (!t->residency.known)
-        forget_process_rows(s);
+        forget_rows(&s->totals.ledger);
     if (!mark_stacks(b))
         return false;
     for (size_t i = 0; i < t->mappings.count; i++)
@@ -222,7 +215,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     if (!all_found && t->counts.rss == AS_UNKNOWN) { // nothing to take the rest from
         totals->ledger.unknown = AS_UNKNOWN;
         if (s->arenas.count == 0)
-            forget_process_rows(s);
+            forget_rows(&s->totals.ledger);
     }
     if (!all_found && s->arenas.count == 0)
         memset(&totals->chunks, 0xff, sizeof totals->chunks); // AS_UNKNOWN
@@ -233,7 +226,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         totals->ledger.stacks = totals->ledger.other_anon = AS_UNKNOWN;
     }
     as_ledger_runtimes_close(b);
-    uint64_t sum = as_ledger_resident(as_store_rows(s));
+    uint64_t sum = as_ledger_resident(&s->totals.ledger);
     if (sum != AS_UNKNOWN && t->counts.rss != AS_UNKNOWN && sum != t->counts.rss)
         as_store_warn(s, AS_WARN_SUM, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the ledger's rows add up to %" PRIu64 " bytes, the kernel's Rss to %" PRIu64, sum,

@@ -45,7 +45,7 @@ bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_
         if (found == NOTHING)
             continue;
         if (runtime == UINT32_MAX)
-            runtime = as_runtime_add(s, AS_RUNTIME_RECORDER, AS_ROW_other_anon, err);
+            runtime = as_runtime_add(s, AS_RUNTIME_RECORDER, AS_ROW_recorder, err);
         // The whole mapping: what an earlier profile has left there is the recorder's, too.
         if (runtime == UINT32_MAX ||
             (found != UNPROVEN && !as_regions_add(t, s, runtime, m->start, m->end, &own.bytes, err)))

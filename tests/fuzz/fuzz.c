@@ -110,7 +110,7 @@ static void check_blocks(const struct as_view *v, uint32_t runtime)
 static void check_ruby(const struct as_view *v, uint32_t runtime)
 {
     uint64_t slots = 0, objects = 0;
-    for (uint64_t i = 0; i < v->ruby_count; i++)
+    for (uint64_t i = 0; i < v->ruby_page_count; i++)
         slots += v->ruby[i].total_slots - v->ruby[i].free_slots;
     for (uint64_t i = 0; i < v->type_count; i++) {
         uint64_t of_classes = 0;
@@ -132,7 +132,7 @@ static void check_runtimes(const struct as_view *v)
         else
             check_blocks(v, i);
     }
-    uint64_t sum = as_ledger_resident(as_view_rows(v));
+    uint64_t sum = as_ledger_resident(&v->totals->ledger);
     for (uint64_t i = 0; i < v->warning_count; i++)
         if (v->warnings[i].code == AS_WARN_SUM) // said so
             sum = AS_UNKNOWN;

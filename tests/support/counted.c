@@ -91,7 +91,7 @@ struct as_size_record counted_size(const struct counted *c, uint64_t size)
     return (struct as_size_record){0};
 }
 
-size_t counted_warnings(const struct counted *c, enum as_warning code)
+size_t counted_warnings(const struct counted *c, enum as_warning_code code)
 {
     size_t count = 0;
     for (size_t i = 0; i < c->store.warnings.count; i++)

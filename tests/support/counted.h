@@ -20,4 +20,4 @@ const struct as_ledger *counted_process(const struct counted *c);
 const struct as_page_record *counted_page(const struct counted *c, uint64_t address);
 // The record of a chunk size; all zeros when there is no such chunk.
 struct as_size_record counted_size(const struct counted *c, uint64_t size);
-size_t counted_warnings(const struct counted *c, enum as_warning code);
+size_t counted_warnings(const struct counted *c, enum as_warning_code code);

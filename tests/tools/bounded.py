@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 from . import harness, programs

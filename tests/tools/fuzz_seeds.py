@@ -18,7 +18,7 @@ import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 from . import debian, forged, harness, holding, programs

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 from . import debian, harness, kernel

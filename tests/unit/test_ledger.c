@@ -72,7 +72,7 @@ static void test_rows(void)
     CHECK_EQUAL(l->other_file, 0);
     CHECK_EQUAL(l->other_anon, 0);
     CHECK_EQUAL(l->file_copies, MOCK_GRANULE); // what libc's data has been written to
-    CHECK_EQUAL(as_ledger_resident(as_store_rows(&s.c->store)), s.m->target.counts.rss);
+    CHECK_EQUAL(as_ledger_resident(&s.c->store.totals.ledger), s.m->target.counts.rss);
     CHECK_EQUAL(counted_warnings(s.c, AS_WARN_SUM), 0);
     end(&s);
 }
@@ -95,7 +95,7 @@ static void test_absent(uint8_t residency)
     CHECK_EQUAL(l->malloc_trim_swap, swapped ? 9 * PAGE : 0);
     CHECK_EQUAL(l->deep_trim_swap, swapped ? 9 * PAGE : 0);
     CHECK_EQUAL(l->releasable, 9 * PAGE);
-    CHECK_EQUAL(as_ledger_resident(as_store_rows(&s.c->store)), s.m->target.counts.rss);
+    CHECK_EQUAL(as_ledger_resident(&s.c->store.totals.ledger), s.m->target.counts.rss);
     CHECK_EQUAL(counted_page(s.c, MAIN + 7 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_UNTOUCHED);
     CHECK_EQUAL(counted_page(s.c, MAIN + 9 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_RETURNED);
     CHECK_EQUAL(counted_page(s.c, MAIN + 31 * PAGE)->state, swapped ? AS_PAGE_SWAPPED : AS_PAGE_UNTOUCHED);
@@ -225,7 +225,7 @@ static void test_mmapped(void)
     CHECK_EQUAL(l->mmapped_slack, PAGE - 16);
     CHECK_EQUAL(l->untouched, 2 * PAGE);
     CHECK(l->metadata == 0 && s.c->store.totals.chunks.mmapped.count == 2);
-    CHECK_EQUAL(as_ledger_resident(as_store_rows(&s.c->store)), s.m->target.counts.rss);
+    CHECK_EQUAL(as_ledger_resident(&s.c->store.totals.ledger), s.m->target.counts.rss);
     end(&s);
 }
 
@@ -258,7 +258,7 @@ static void test_others(bool all_found)
     CHECK_EQUAL(l->unknown, all_found ? 0 : plain);
     CHECK_EQUAL(l->other_file, 2 * MOCK_GRANULE - PAGE);
     CHECK_EQUAL(l->other_shmem, MOCK_GRANULE);
-    CHECK_EQUAL(as_ledger_resident(as_store_rows(&s.c->store)), s.m->target.counts.rss);
+    CHECK_EQUAL(as_ledger_resident(&s.c->store.totals.ledger), s.m->target.counts.rss);
     CHECK_EQUAL(counted_warnings(s.c, AS_WARN_SUM), 0);
     end(&s);
 }

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.arenadump import run_arenadump
 from arenascope.dump import Dump
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
+from arenascope.dump_records import SECTIONS, SINGLE, Sections
 from arenascope.errors import Code, DumpError
 from arenascope.validate import check_records
 
@@ -26,81 +27,6 @@ if TYPE_CHECKING:
 
     Records = NDArray[np.void]
 
-# Every section of this major version. OPTIONAL ones may be missing.
-SECTIONS: Final[dict[str, np.dtype[Any]]] = {
-    "meta": fmt.META,
-    "totals": fmt.TOTALS,
-    "mallocs": fmt.MALLOC,
-    "arenas": fmt.ARENA,
-    "heaps": fmt.HEAP,
-    "pages": fmt.PAGE,
-    "chunks": fmt.CHUNK,
-    "sizes": fmt.SIZE,
-    "threads": fmt.THREAD,
-    "mappings": fmt.MAPPING,
-    "warnings": fmt.WARNING,
-    "ruby": fmt.RUBY_PAGE,
-    "runtimes": fmt.RUNTIME,
-    "regions": fmt.REGION,
-    "size_classes": fmt.SIZE_CLASS,
-    "types": fmt.TYPE,
-    "classes": fmt.CLASS,
-    "runtime_pages": fmt.RUNTIME_PAGE,
-    "spaces": fmt.SPACE,
-    "page_fill": fmt.FILL,
-    "sharers": fmt.SHARER,
-    "graph": fmt.GRAPH,
-    "graph_types": fmt.GRAPH_TYPE,
-    "graph_owners": fmt.GRAPH_OWNER,
-    "graph_branches": fmt.GRAPH_BRANCH,
-    "graph_leaks": fmt.GRAPH_LEAK,
-    "graph_holders": fmt.GRAPH_HOLDER,
-    "graph_places": fmt.GRAPH_PLACE,
-    "graph_leading": fmt.GRAPH_LEADING,
-    "profile": fmt.PROFILE,
-    "profile_modules": fmt.PROFILE_MODULE,
-    "profile_frames": fmt.PROFILE_FRAME,
-    "profile_stacks": fmt.PROFILE_STACK,
-    "profile_sites": fmt.PROFILE_SITE,
-    "profile_kept": fmt.PROFILE_KEPT,
-    "profile_places": fmt.PROFILE_PLACE,
-    "profile_lines": fmt.PROFILE_LINE,
-    "profile_threads": fmt.PROFILE_THREAD,
-    "profile_shares": fmt.PROFILE_SHARE,
-    "strings": fmt.STRINGS,
-}
-OPTIONAL: Final = (
-    "chunks",
-    "ruby",
-    "runtimes",
-    "regions",
-    "size_classes",
-    "types",
-    "classes",
-    "runtime_pages",
-    "spaces",
-    "page_fill",
-    "sharers",
-    "graph",
-    "graph_types",
-    "graph_owners",
-    "graph_branches",
-    "graph_leaks",
-    "graph_holders",
-    "graph_places",
-    "graph_leading",
-    "profile",
-    "profile_modules",
-    "profile_frames",
-    "profile_stacks",
-    "profile_sites",
-    "profile_kept",
-    "profile_places",
-    "profile_lines",
-    "profile_threads",
-    "profile_shares",
-)
-SINGLE: Final = ("meta", "totals")
 SECTION_ALIGN: Final = 64
 MAX_SECTIONS: Final = 1024
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # how surrogateescape marks such bytes
@@ -115,7 +41,7 @@ class Chunks(NamedTuple):
     torn: bool  # the records do not cover the heap: more or less than its bytes
 
 
-class Dump:
+class Dump(Sections):
     """A dump file, mapped. The arrays are read-only views of the file and keep it mapped as long as they live."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -128,42 +54,10 @@ class Dump:
         problem = check_records(sections)
         if problem:
             raise self._damaged(problem)
-        self.meta: Final = sections["meta"][0]
-        self.totals: Final = sections["totals"][0]
-        self.mallocs: Final[Records] = sections["mallocs"]
-        self.arenas: Final[Records] = sections["arenas"]
-        self.heaps: Final[Records] = sections["heaps"]
-        self.pages: Final[Records] = sections["pages"]
-        self.sizes: Final[Records] = sections["sizes"]
-        self.threads: Final[Records] = sections["threads"]
-        self.mappings: Final[Records] = sections["mappings"]
-        self.warnings: Final[Records] = sections["warnings"]
-        self.ruby: Final[Records] = sections.get("ruby", np.empty(0, fmt.RUBY_PAGE))
-        self.runtimes: Final[Records] = sections.get("runtimes", np.empty(0, fmt.RUNTIME))
-        self.regions: Final[Records] = sections.get("regions", np.empty(0, fmt.REGION))
-        self.size_classes: Final[Records] = sections.get("size_classes", np.empty(0, fmt.SIZE_CLASS))
-        self.types: Final[Records] = sections.get("types", np.empty(0, fmt.TYPE))
-        self.classes: Final[Records] = sections.get("classes", np.empty(0, fmt.CLASS))
-        self.runtime_pages: Final[Records] = sections.get("runtime_pages", np.empty(0, fmt.RUNTIME_PAGE))
-        self.page_fill: Final[Records | None] = sections.get("page_fill")
-        self.sharers: Final[Records] = sections.get("sharers", np.empty(0, fmt.SHARER))
-        self.graph: Final[Records] = sections.get("graph", np.empty(0, fmt.GRAPH))
-        self.graph_types: Final[Records] = sections.get("graph_types", np.empty(0, fmt.GRAPH_TYPE))
-        self.graph_owners: Final[Records] = sections.get("graph_owners", np.empty(0, fmt.GRAPH_OWNER))
-        self.graph_branches: Final[Records] = sections.get("graph_branches", np.empty(0, fmt.GRAPH_BRANCH))
-        self.graph_leaks: Final[Records] = sections.get("graph_leaks", np.empty(0, fmt.GRAPH_LEAK))
-        self.graph_holders: Final[Records] = sections.get("graph_holders", np.empty(0, fmt.GRAPH_HOLDER))
-        self.graph_places: Final[Records] = sections.get("graph_places", np.empty(0, fmt.GRAPH_PLACE))
-        self.graph_leading: Final[Records] = sections.get("graph_leading", np.empty(0, fmt.GRAPH_LEADING))
-        self.profile: Final[Records] = sections.get("profile", np.empty(0, fmt.PROFILE))
-        self.profile_modules: Final[Records] = sections.get("profile_modules", np.empty(0, fmt.PROFILE_MODULE))
-        self.profile_frames: Final[Records] = sections.get("profile_frames", np.empty(0, fmt.PROFILE_FRAME))
-        self.profile_stacks: Final[Records] = sections.get("profile_stacks", np.empty(0, fmt.PROFILE_STACK))
-        self.profile_sites: Final[Records] = sections.get("profile_sites", np.empty(0, fmt.PROFILE_SITE))
-        self.profile_kept: Final[Records] = sections.get("profile_kept", np.empty(0, fmt.PROFILE_KEPT))
-        self.profile_places: Final[Records] = sections.get("profile_places", np.empty(0, fmt.PROFILE_PLACE))
-        self.profile_lines: Final[Records] = sections.get("profile_lines", np.empty(0, fmt.PROFILE_LINE))
-        self.chunks: Final[NDArray[np.uint32] | None] = sections.get("chunks")
+        self.has_chunks: Final = "chunks" in sections
+        for name, dtype in SECTIONS.items():
+            records = sections.get(name, np.empty(0, dtype))
+            setattr(self, name, records[0] if name in SINGLE else records)
         self._strings: Final = sections["strings"].tobytes()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -194,9 +88,7 @@ class Dump:
         """The chunks of one heap, none of them outside it, whatever the records say; none without --chunks."""
         record = self.heaps[heap]
         first = int(record["first_chunk"])
-        words = np.empty(0, fmt.CHUNK)
-        if self.chunks is not None:
-            words = self.chunks[first : first + int(record["chunk_count"])]
+        words = self.chunks[first : first + int(record["chunk_count"])]
         # A chunk of 4 GiB or more takes several records: all but the last of them say that it goes on.
         ends = (words & np.uint32(fmt.CHUNK_MORE)) == 0
         ends[-1:] = True
@@ -234,16 +126,17 @@ class Dump:
                 problem = "is there twice"
             if problem:
                 raise self._damaged(f'its section "{name}" {problem}')
-            found[name] = np.frombuffer(self._data, SECTIONS[name], int(entry["count"]), int(entry["offset"]))
-        for name in SECTIONS:
-            if name not in found and name not in OPTIONAL:
+            found[name] = _records(self._data, name, entry)
+        for name in SECTIONS.keys() - found.keys() - {"chunks"}:
+            if name in SINGLE or header["minor"] >= fmt.MINOR:  # else it may be newer than the file
                 raise self._damaged(f'it has no section "{name}"')
+            found[name] = np.empty(0, SECTIONS[name])
         return found
 
     def _section_problem(self, name: str, entry: Any) -> str | None:
         offset, count, record_size = int(entry["offset"]), int(entry["count"]), int(entry["record_size"])
-        if record_size != SECTIONS[name].itemsize:
-            return "has records of another size"
+        if not _is_record_size(name, record_size):
+            return "has records of a size that no version has"
         if name in SINGLE and count != 1:
             return "does not have one record"
         if offset < fmt.HEADER.itemsize or offset % SECTION_ALIGN:
@@ -275,6 +168,27 @@ class Dump:
         if not fits or count > MAX_SECTIONS or sizes != (fmt.HEADER.itemsize, fmt.SECTION.itemsize):
             raise self._damaged("its header does not fit the file")
         return header
+
+
+def _is_record_size(name: str, size: int) -> bool:
+    """Whether a record may end there: behind a field that we know (parts are of words), or behind all of them."""
+    dtype = SECTIONS[name]
+    if not dtype.fields or size >= dtype.itemsize:
+        return size == dtype.itemsize or bool(dtype.fields)
+    ends = {end for kind, at, *_ in dtype.fields.values() for end in range(at + kind.itemsize, at, -8)}
+    return size >= fmt.FIRST_SIZES[name] and size in ends
+
+
+def _records(data: mmap.mmap, name: str, entry: Any) -> NDArray[Any]:
+    """The records of a section. What those of an older file do not have is unknown."""
+    dtype = SECTIONS[name]
+    size, count, offset = int(entry["record_size"]), int(entry["count"]), int(entry["offset"])
+    if size == dtype.itemsize:
+        return np.frombuffer(data, dtype, count, offset)
+    both = min(size, dtype.itemsize)
+    made = np.tile(np.frombuffer(fmt.MISSING[name], np.uint8), (count, 1))
+    made[:, :both] = np.frombuffer(data, np.uint8, count * size, offset).reshape(count, size)[:, :both]
+    return made.view(dtype).reshape(count)
 
 
 def text(raw: bytes) -> str:

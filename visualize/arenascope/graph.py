@@ -131,8 +131,8 @@ class Several(NamedTuple):
     """
 
     bytes: int
-    owners: Optional[int]  # None: in a dump of before 1.7
-    asked: Optional[int]  # None: in a dump of before 1.10
+    owners: int
+    asked: int
     leading: tuple[Leading, ...]
 
 

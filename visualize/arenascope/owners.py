@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.graph import Owner
 
 if TYPE_CHECKING:

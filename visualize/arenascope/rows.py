@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 KINDS: Final = ("RESIDENT", "ABSENT", "FORECAST", "BESIDE")
 OWNERS: Final = ("MALLOC", "RUNTIME", "PROCESS")
 GROUPS: Final = ("HELD", "CACHED", "STRANDED", "RELEASABLE", "WITHHELD", "OVERHEAD", "OTHER", "UNKNOWN")
-PLACES: Final = ("A", "B", "C", "NO")  # in struct arenascope_summary
+HELD: Final = ("COUNTS", "NO")
 TITLE: Final = 16  # characters, at most
 MEANING: Final = 30  # likewise, of a resident row
 
 _COMMENT: Final = re.compile(r"//[^\n]*\n|\s+|#undef AS_ROW\n")
 _STRING: Final = r'"([^"\\\n]*)"'
 _ENTRY: Final = re.compile(
-    r"AS_ROW\(([a-z][a-z_]*), ([A-Z]+), ([A-Z]+), ([A-Z]+), ([0-9]+), ([A-Z]+),\s+"
+    r"AS_ROW\(([a-z][a-z_]*), ([A-Z]+), ([A-Z]+), ([A-Z]+), ([A-Z]+),\s+"
     rf"{_STRING},\s+{_STRING},\s+{_STRING},\s+{_STRING}\)"
 )
 
@@ -36,8 +36,7 @@ class Row(NamedTuple):
     kind: str  # one of KINDS
     owner: str  # one of OWNERS
     group: str  # one of GROUPS
-    since: int
-    api: str  # one of PLACES
+    held: str  # one of HELD
     paint: str
     title: str
     meaning: str
@@ -60,17 +59,15 @@ def parse(text: str) -> tuple[Row, ...]:
 
 
 def _row(fields: tuple[str, ...], before: list[Row]) -> Row:
-    name, kind, owner, group, since, *rest = fields
-    row = Row(name, kind, owner, group, int(since), *rest)
-    for value, allowed in ((kind, KINDS), (owner, OWNERS), (group, GROUPS), (row.api, PLACES)):
+    row = Row(*fields)
+    name, kind, owner, group, *_ = row
+    for value, allowed in ((kind, KINDS), (owner, OWNERS), (group, GROUPS), (row.held, HELD)):
         if value not in allowed:
             raise TableError(f"rows.def: {name}: {value} is none of {', '.join(allowed)}")
     if len(row.title) > TITLE or (kind == "RESIDENT" and len(row.meaning) > MEANING):
         raise TableError(f"rows.def: {name}: its title or its meaning is too long for a terminal")
     if any(name == other.name or row.title == other.title for other in before):
         raise TableError(f"rows.def: {name}: there is a row of that name or title")
-    if before and row.since < before[-1].since:
-        raise TableError(f"rows.def: {name}: a new row stands behind those of older versions")
     return row
 
 
@@ -83,14 +80,12 @@ def _table() -> Path:
 
 ALL: Final = parse(_table().read_text(encoding="utf-8"))
 """Every row, in the order of the table: that of the fields in a dump."""
-IN_LEDGER: Final = ALL[:28]
-"""Those that each ledger of a dump has a place for, an arena's too."""
-LATER: Final = ALL[len(IN_LEDGER) :]
-"""The others, of the whole process alone."""
 BY_NAME: Final = {row.name: row for row in ALL}
 RESIDENT: Final = tuple(row for row in ALL if row.kind == "RESIDENT")
 ABSENT: Final = tuple(row for row in ALL if row.kind == "ABSENT")
 FORECAST: Final = tuple(row for row in ALL if row.kind == "FORECAST")
 BESIDE: Final = tuple(row for row in ALL if row.kind == "BESIDE")
+HELD_ROWS: Final = tuple(row.name for row in ALL if row.held == "COUNTS")
+"""What the application holds, of malloc and of the runtimes beside it."""
 BAR: Final = tuple(sorted(RESIDENT, key=lambda row: GROUPS.index(row.group)))
 """The resident rows as a bar has them from left to right: what is alike side by side."""

@@ -32,11 +32,7 @@ static VALUE summary(VALUE self)
     SET(threads);
     SET(torn_chunks);
     SET(longest_hold);
-#define SET_A(field) SET(field);
-#define SET_B SET_A
-#define SET_C SET_A
-#define SET_NO(field)
-#define AS_ROW(name, kind, owner, group, since, api, ...) SET_##api(name)
+#define AS_ROW(name, ...) SET(name);
 #include "../model/rows.def"
 #undef SET
     rb_hash_aset(hash, ID2SYM(rb_intern("exact")), found.exact ? Qtrue : Qfalse);
@@ -79,11 +75,7 @@ static void define_rows(void)
 #define ABSENT rows
 #define FORECAST forecasts
 #define BESIDE rows
-#define ADD_A(kind, name) rb_ary_push(kind, ID2SYM(rb_intern(#name)));
-#define ADD_B ADD_A
-#define ADD_C ADD_A
-#define ADD_NO(kind, name)
-#define AS_ROW(name, kind, owner, group, since, api, ...) ADD_##api(kind, name)
+#define AS_ROW(name, kind, ...) rb_ary_push(kind, ID2SYM(rb_intern(#name)));
 #include "../model/rows.def"
     rb_define_const(as_native, "ROWS", rb_obj_freeze(rows));
     rb_define_const(as_native, "FORECASTS", rb_obj_freeze(forecasts));

@@ -5,7 +5,7 @@ module Arenascope
   # Stands in for the C extension where it was not built. Nothing that looks is reached: Arenascope.supported? is false.
   module Native
     ROWS = [].freeze # none is ever counted here
-    FORECASTS = %i[malloc_trim deep_trim].freeze
+    FORECASTS = %i[malloc_trim deep_trim malloc_trim_swap deep_trim_swap].freeze
 
     class << self
       def own_malloc?

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.compare.likeness import elapsed_s, notes, same_layout, same_process
 from arenascope.compare.moment import NOTHING, UNKNOWN, Portion
 

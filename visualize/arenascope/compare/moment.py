@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope import rows
 from arenascope.graph import owner_words
 from arenascope.owners import owner_at, owner_key
@@ -233,7 +233,7 @@ def _group(of: Iterable[tuple[Hashable, str, int, int | None]], others: Portion 
 
 def _listed(records: Any) -> tuple[Any, Any]:
     """The records that are of one thing each; and those that are the sum of others."""
-    others = (records["flags"] & fmt.GRAPH_OTHERS) != 0
+    others = (records["flags"] & fmt.GraphRecordFlag.OTHERS) != 0
     return records[~others], records[others]
 
 

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from arenascope.exporter.looking import alive
 from arenascope.known import total
-from arenascope.rows import IN_LEDGER, RESIDENT
+from arenascope.rows import RESIDENT
 from arenascope.text import printable
 from arenascope.timeline.look import spent
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OTHERS: Final = "others"  # the arena that stands for those beyond the limit; no arena is called so
 WHO: Final = ("pid", "command")
-ARENA_ROWS: Final = tuple(row.name for row in RESIDENT if row.owner != "PROCESS" and row in IN_LEDGER)
+ARENA_ROWS: Final = tuple(row.name for row in RESIDENT if row.owner != "PROCESS")
 
 
 class Family(NamedTuple):

@@ -127,7 +127,7 @@ class ReadProfile:
     started: Optional[str]
     on: bool
     every_page: bool
-    hooks: Optional[str]  # None: a dump of before 1.15, which does not say
+    hooks: str
     page_rate: int
     mean: int
     checked: int
@@ -135,8 +135,8 @@ class ReadProfile:
     known: Sum
     unseen: Sum
     without_stack: Sum
-    allocated_without_stack: Optional[Sum]  # None: a dump of before 1.14, which does not say
-    unknown_interpreters: Optional[tuple[ReadInterpreter, ...]]
+    allocated_without_stack: Sum
+    unknown_interpreters: tuple[ReadInterpreter, ...]
     threads: tuple[ReadThread, ...]
     modules: tuple[ReadModule, ...]
     frames: tuple[ReadFrame, ...]
@@ -157,7 +157,7 @@ class ReadProfile:
     @property
     def hooked(self) -> str:
         """What a reader is told of how calls of malloc were seen; empty: it is not known."""
-        return HOOKED.get(self.hooks or "", "")
+        return HOOKED[self.hooks]
 
 
 def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
@@ -241,7 +241,7 @@ def _comments(read: ReadProfile) -> list[str]:
         *_allocated_without(read),
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
         *([read.cut] if read.cut else []),
-        *map(str, read.unknown_interpreters or ()),
+        *map(str, read.unknown_interpreters),
     ]
 
 
@@ -249,4 +249,4 @@ def _allocated_without(read: ReadProfile) -> list[str]:
     if not read.sampled:
         return [UNSAMPLED]
     without = read.allocated_without_stack
-    return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"] if without else []
+    return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Final
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.compare.moment import NOTHING, UNKNOWN, Group, Named, Portion
 from arenascope.errors import ArenascopeError
 from arenascope.profile.model import NATIVE

@@ -136,7 +136,7 @@ def _several(several: Several) -> Iterator[RenderableType]:
     for leading in several.leading[:SHOWN_LEADING]:
         table.add_row(size(leading.bytes), owner_words(leading.owner))
     yield table
-    more = (several.owners or 0) - min(len(several.leading), SHOWN_LEADING)
+    more = several.owners - min(len(several.leading), SHOWN_LEADING)
     if more:
         yield f"and {plural(more, 'more owner')} (--json lists those that lead to most)"
 

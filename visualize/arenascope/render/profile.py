@@ -59,9 +59,9 @@ def render_head(read: ReadProfile) -> Text:
     without = read.allocated_without_stack
     if not read.sampled:
         line.append(f"\n{UNSAMPLED.capitalize()}.", "default")
-    elif without and without.bytes:
+    elif without.bytes:
         line.append(f"\n{size(without.bytes)} (estimate) was allocated without a stack.", "default")
-    for each in read.unknown_interpreters or ():
+    for each in read.unknown_interpreters:
         line.append(f"\n{printable(str(each))}.", "yellow")
     if read.wrong:
         line.append(f"\n{count(read.wrong)} of {count(read.checked)} checked stacks were wrong.", "yellow")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from rich.text import Text
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.known import shortened, total
 from arenascope.render.terminal import STYLES, known_first
 from arenascope.report.colours import LOOKS, Colour

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def area_of(dump: Dump) -> Area:
         else dump.pages,
         malloc_pages=len(dump.pages),
         block_sizes=np.ascontiguousarray(records["block_size"]),
-        means=(records["flags"] & fmt.RUNTIME_PAGE_MEAN) != 0,
+        means=(records["flags"] & fmt.RuntimePageFlag.MEAN) != 0,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

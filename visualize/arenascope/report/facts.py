@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from arenascope import dump_records as fmt
 from arenascope import findings
-from arenascope import format as fmt
 from arenascope.compare import moment_of
 from arenascope.summary import summarize
 

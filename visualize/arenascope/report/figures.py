@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.report.colours import Colour
 
 if TYPE_CHECKING:

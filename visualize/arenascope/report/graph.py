@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.compare.moment import NOBODY
 from arenascope.owners import owner_at, owner_key
 from arenascope.report.compare import change_in, grown_by
@@ -151,7 +151,7 @@ def _known(now: Held) -> Iterator[str]:
             "Objects that an interpreter surely holds count for it alone: words of other owners' chunks that lead to "
             "them, too, are mostly left over, and own nothing of them."
         )
-    if not int(head["flags"]) & fmt.GRAPH_EXACT:
+    if not int(head["flags"]) & fmt.GraphFlag.EXACT:
         yield "Not exact: a part of the memory could not be read, or the process ran on while it was read."
 
 
@@ -185,7 +185,7 @@ def _line(light: str, record: Any, whole: int, bytes_: int, **others: Any) -> He
 def _types(now: Held, grown: dict[Hashable, int | None] | None, names: Names, bytes_: int) -> Iterator[HeldLine]:
     dump = now.dump
     for number, record in zip(now.types, dump.graph_types):
-        others = bool(record["flags"] & fmt.GRAPH_OTHERS)
+        others = bool(record["flags"] & fmt.GraphRecordFlag.OTHERS)
         name = "all other types" if others else names.types.shown[number]
         held = int(record["bytes"])
         yield _line(
@@ -227,7 +227,7 @@ def _leaks(now: Held, grown: dict[Hashable, int | None] | None, names: Names) ->
 
     dump = now.dump
     for number, record in zip(now.leaks, dump.graph_leaks):
-        others = bool(record["flags"] & fmt.GRAPH_OTHERS)
+        others = bool(record["flags"] & fmt.GraphRecordFlag.OTHERS)
         known = int(record["type"]) < len(now.types) and not others
         held = bytes_of(record)
         yield LeakLine(

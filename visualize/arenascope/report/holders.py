@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.graph import owner_name, owner_words
 from arenascope.owners import owner_at, owner_key
 from arenascope.text import printable
@@ -116,7 +116,7 @@ class Held:
         records = self.dump.graph_holders
         lost = records["leak"] != fmt.NO_INDEX
         order = np.lexsort((records["bytes"], records["kept"]["pages"], lost))[::-1][:MOST]
-        order = order[(records["flags"][order] & fmt.GRAPH_OTHERS) == 0]
+        order = order[(records["flags"][order] & fmt.GraphRecordFlag.OTHERS) == 0]
         place = np.zeros(len(records), np.uint16)
         place[order] = np.arange(1, len(order) + 1)
         return [Holder(-1, -1, -1), *(self.holder(records[index]) for index in order)], place

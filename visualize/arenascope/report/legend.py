@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.report.areas import RUNTIME, TITLES
 from arenascope.report.colours import LOOKS, Colour
 from arenascope.report.shares import shares

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.report.areas import RUNTIME
 from arenascope.report.colours import BACKGROUND, Colour, page_bytes
 from arenascope.report.holders import Held, put_in_order
@@ -167,7 +167,7 @@ class DumpPages:
         """
         pinned = np.flatnonzero((states & 0xF) == Colour.PINNED)
         sizes = np.zeros(len(pinned), np.uint64)
-        if self.dump.chunks is not None:
+        if self.dump.has_chunks:
             behind = np.searchsorted(pinned, self.laid.first)
             for place in np.flatnonzero((self.heaps >= 0) & (self.laid.pages > 0)):
                 if self.laid.kind[place] == RUNTIME:
@@ -240,7 +240,7 @@ class DumpPages:
 
     def _chunks(self, most: int) -> Block:
         empty = np.empty(0, np.uint32)
-        if self.dump.chunks is None:
+        if not self.dump.has_chunks:
             return pack("chunks", [("region", empty), ("count", empty), ("record", empty)])
         chosen, counts, records = [], [], []
         left = most
@@ -297,7 +297,7 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[
             block._replace(name=f"{block.name}-{index}")
             for block in (units.block, pins, rubys, pools, holders, others, chunks)
         ]
-        records = 0 if part.dump.chunks is None else len(part.dump.chunks)
+        records = len(part.dump.chunks)
         told.append(
             {
                 "step": units.step,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.report.colours import Colour
 from arenascope.report.pages import Block, pack
 from arenascope.timeline.pack import heaps_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.report.areas import RUNTIME, Area, area_of
 
 if TYPE_CHECKING:

@@ -283,9 +283,9 @@ def _known(read: ReadProfile) -> Iterator[str]:
     without = read.allocated_without_stack
     if not read.sampled:
         yield f"{UNSAMPLED.capitalize()}."
-    elif without and without.bytes:
+    elif without.bytes:
         yield f"{size(without.bytes)} (estimate) was allocated without a stack."
-    for each in read.unknown_interpreters or ():
+    for each in read.unknown_interpreters:
         yield f"{each}."
     if read.wrong:
         yield f"{count(read.wrong)} of {count(read.checked)} stacks that were checked were wrong."

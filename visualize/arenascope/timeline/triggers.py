@@ -7,8 +7,9 @@ import re
 import resource
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope import format as fmt
+from arenascope import dump_records as fmt
 from arenascope.known import total
+from arenascope.rows import HELD_ROWS
 from arenascope.text import size
 from arenascope.timeline.cgroup import cgroups_of, fullest, mounts
 from arenascope.timeline.group import files_of
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from arenascope.timeline.alarms import Alarms
     from arenascope.timeline.group import Identity, Process
 
-# What the application holds: of malloc, and of the runtimes beside it.
-HELD: Final = ("in_use", "mmapped_in_use", "ruby_pages", "python_arenas", "managed", "other_malloc")
 IN_USE: Final = "in use"
 RESIDENT: Final = "resident"  # where it is unknown what is in use
 STEP: Final = 1 / 32  # a peak is higher than the one before by so much,
@@ -202,12 +201,16 @@ class Triggers:
 
 def held_by(summary: Summary) -> int | None:
     """What the application holds; None: unknown, because a part of it is."""
-    return total(summary.ledger[row] for row in HELD)
+    return total(summary.ledger[row] for row in HELD_ROWS)
 
 
 def allocated_by(dump: Dump) -> Allocated | None:
     """What was allocated since the profile of a look began, with a stack or without; None: nobody samples it."""
-    if not len(dump.profile) or not int(dump.profile[0]["flags"]) & fmt.PROFILE_ON or not int(dump.profile[0]["mean"]):
+    if (
+        not len(dump.profile)
+        or not int(dump.profile[0]["flags"]) & fmt.ProfileFlag.ON
+        or not int(dump.profile[0]["mean"])
+    ):
         return None
     with_stack = int(dump.profile_sites["alloc_bytes"].sum())
     return Allocated(int(dump.profile[0]["started_ns"]), with_stack + int(dump.profile[0]["lost_alloc_bytes"]))
