@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from test_profile_ruby import blocks
 from test_record_python import BAD_INPUT, read
 from tools import harness, interpreters, programs
-from tools.records import BLOCK, changed
+from tools.records import changed
 from tools.stage import Stage, until
 
 if TYPE_CHECKING:
@@ -40,17 +40,6 @@ def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Ar
     assert said in arenadump.check("full-record", record)
     tell = [sys.executable, "-m", "arenascope", "full-record", str(record)]
     assert said in subprocess.run(tell, capture_output=True, text=True, check=True).stdout
-
-
-def test_a_file_that_does_not_say(stage: Stage, arenadump: harness.Arenadump) -> None:
-    """An earlier recorder's has no such block. To a reader of before, the block is of a kind that it does not know."""
-    record, other = forged(stage), stage.folder / "other"
-    other.write_bytes(changed(record.read_bytes(), INTERPRETERS, 4 - BLOCK.size, (99).to_bytes(4, "little")))
-    told = read(arenadump, other)
-    assert told["unknown_interpreters"] is None
-    assert "frames are not known" not in arenadump.check("full-record", other)
-    tell = [sys.executable, "-m", "arenascope", "full-record", str(other)]
-    assert "frames are not known" not in subprocess.run(tell, capture_output=True, text=True, check=True).stdout
 
 
 def test_releases_that_there_cannot_be(stage: Stage, arenadump: harness.Arenadump) -> None:

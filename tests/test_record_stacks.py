@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The stacks in the file of a full record: each is there once, files of older versions are read, and damage is said."""
+"""The stacks in the file of a full record: each is there once, and damage is said."""
 
 from __future__ import annotations
 
-import base64
 import struct
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_record_python import BAD_INPUT, FUNCTIONS, made, read
+from test_record_python import BAD_INPUT, read
 from tools import harness, programs, records
-from tools.records import BLOCK, HEAD, STACKS
+from tools.records import BLOCK, STACKS
 from tools.stage import Stage
 
 if TYPE_CHECKING:
@@ -109,82 +107,6 @@ def test_each_stack_is_in_the_file_once(stage: Stage, program: Path, arenadump: 
     pairs = [pair for _, new in records.contexts(record.read_bytes()) for pair in new]
     assert len(pairs) == len(set(pairs))
     assert len(pairs) < 4 << LEVELS
-
-
-# --- Files of other versions ------------------------------------------------------------------------------------------
-
-# Written by the recorder of version 2: deep(n) calls itself n times and then leaf(), which allocates 100 + n.
-OLD = (
-    "c-kvU%E@MAU|>*SVL$<Qn)S5=c6I0`7UdPCCYKm80mVS-"
-    "I@uudb|6B4fkD3{w?MxnGp~|i6pVsVFw#H~u>9Zz(i~7eBa~iuF}uq5Oz%fzb*w<z0m^5B(hI83*d3DI>%D8^ywYvV3=E~&4@L5T"
-    "hFH`e+f*L=T7ndJfQqmPApQV!5HnPq{qfJxy)R3?u<JctyIB_Gz5~XNW<{Yu`%^&j<;>rq;sz!lab~EvVCWJsp9RW4Xe?q1;sgDV"
-    "4dP$$6aw=>_JaMw3b7AXjDA|U>h~tU&EX6Np?pQ53=DS-AvA*mlm-G3AU<#M<i^QeM<yP6t@F9~uE(<Z&)-"
-    "}aRtcoRTe_g0f#J`E1Tf8@;0dM~q5hw|Ch<*F-$u*)`Fl<I3^SKT1a*Ovh<;9Hl75ASS-hEvZcb)iX@zcjUMWa0S+6)>&ur-U-yj"
-    "3*-;xzY5dSkk_)Jj$-za@?-@3dvm7~z1_2I)J<`VUfC&B&))vG}7CKjdUB^D>=7o-"
-    "CHJrv_Vp&0C6rBVnD<1<73|1x^jt2eDCZ;#$L3z5*hFSK#)Y-"
-    "Nx(NSv3Y03#cS42N#|p8)Z%;KNdg{~I8D7O4O0_M|@5*WR~e#ugU-mHI^%=2fd#!qUH)iGEHBH1z|sg07hfC@hSIT>Suw>km*qw3"
-    "uY*yqCe`lWlGc$_KzEWkZA@M7#t_&xX=oMUa*!YcYgw6o80>%w)%+uNz7)C7_=LQfJ}R52M!;FozX_;pXflpdP&*gf^!cVzl`h=1"
-    "TMYD$70rt_MqMKZ5H)$BEa#^&krg;mwXzAG1U0x3|3QLeBFXhSkpi13Kdx"
-)
-
-
-def answers(arenadump: harness.Arenadump, path: Path) -> list[str]:
-    return [arenadump.check("full-record", *words, path) for words in ([], ["--json"], ["--events"])]
-
-
-def test_a_file_that_version_2_has_written(stage: Stage, arenadump: harness.Arenadump) -> None:
-    old = stage.folder / "old"
-    old.write_bytes(zlib.decompress(base64.b85decode("".join(OLD))))
-    told = read(arenadump, old)
-    assert (told["ended"], told["torn_bytes"], told["events"]) == ("exit", 0, 5)
-    sites = {site["context"]: site for site in told["sites"]}
-    assert [(sites[i]["allocated"]["bytes"], len(sites[i]["stack"])) for i in range(2, 6)] == [
-        (100, 6),
-        (100, 7),
-        (100, 8),
-        (107, 5),
-    ]
-    offsets = {i: [frame["offset"] for frame in site["stack"]] for i, site in sites.items()}
-    leaf, deepest, _, *outer = offsets[2]
-    again = offsets[3][2]
-    for i in range(2, 5):
-        assert offsets[i] == [leaf, deepest, *[again] * (i - 2), offsets[i][-4], *outer]  # main calls it three times
-    assert offsets[5] == [leaf, offsets[5][1], *outer]
-    assert all(site["complete"] for site in sites.values())
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_older_versions_give_the_same_answers(
-    stage: Stage, program: Path, arenadump: harness.Arenadump, version: int
-) -> None:
-    record = run(stage, program, 2)
-    old = stage.folder / "old"
-    old.write_bytes(records.as_version(record.read_bytes(), version))
-    assert old.stat().st_size > 10 * record.stat().st_size
-    assert answers(arenadump, old) == answers(arenadump, record)
-
-
-def test_lines_of_python_in_version_2(stage: Stage, arenadump: harness.Arenadump) -> None:
-    written, _ = made(stage, arenadump, "3.11")
-    record, old = stage.folder / "copy", stage.folder / "old"
-    record.write_bytes(written.read_bytes())  # the program still runs
-    old.write_bytes(records.as_version(record.read_bytes(), 2))
-    assert FUNCTIONS in {kind for kind, _, _ in records.blocks(old.read_bytes())}
-    assert answers(arenadump, old) == answers(arenadump, record)
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_blocks_of_another_version_are_passed_over(
-    stage: Stage, program: Path, arenadump: harness.Arenadump, version: int
-) -> None:
-    data = run(stage, program).read_bytes()
-    other = stage.folder / "other"
-    data = records.as_version(data, 2) if version == 3 else data
-    other.write_bytes(records.changed(data, HEAD, 8, version.to_bytes(4, "little")))
-    told = read(arenadump, other)
-    assert told["allocated"]["count"] >= 1 << LEVELS
-    assert told["allocated"] == told["without_stack"]
-    assert not told["stacks"]["frame"]
 
 
 # --- Damage -----------------------------------------------------------------------------------------------------------

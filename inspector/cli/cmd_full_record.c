@@ -120,7 +120,7 @@ static bool add_sites(struct record_reading *r, struct as_error *err)
     struct as_profile_stacks stacks = {.store = &r->store,
                                        .module_of = r->modules.items,
                                        .module_count = r->modules.count,
-                                       .line = r->record.head.version > 1 ? read_line : NULL,
+                                       .line = read_line,
                                        .reader = r};
     bool ok = as_vec_reserve(&r->known, r->record.stacks.count, err);
     for (uint32_t id = 0; ok && id < r->account.sites.count; id++) {
@@ -247,10 +247,6 @@ static void put_counted(struct as_json *j, const struct record_reading *r)
 
 static void put_interpreters(struct as_json *j, const struct as_record *r)
 {
-    if (!r->tells_interpreters) {
-        as_json_string(j, "unknown_interpreters", NULL);
-        return;
-    }
     as_json_array(j, "unknown_interpreters");
     for (size_t i = 0; i < r->interpreters.count; i++)
         as_stacks_put_unknown(j, r->interpreters.items[i].language, r->interpreters.items[i].release);

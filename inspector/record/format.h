@@ -11,7 +11,7 @@
 #define AS_RECORD_MAGIC UINT64_C(0x31746365726e7261) // "arnrect1"
 
 enum {
-    AS_RECORD_VERSION = 3,           // 1: without functions; 2: each context with all its frames
+    AS_RECORD_VERSION = 1,
     AS_RECORD_BLOCK = 0x6b6c6272,    // "rblk"
     AS_RECORD_MOST_BYTES = 64 << 10, // of a block, its header included
     AS_RECORD_MOST_THREADS = 4096,
@@ -30,14 +30,13 @@ enum { AS_RECORD_NO_MODULE = 0xffff, AS_RECORD_PYTHON = 0xfffe, AS_RECORD_RUBY =
 enum as_record_block_kind {
     AS_RECORD_HEAD = 1,     // struct as_record_head: the first block
     AS_RECORD_MODULES,      // struct as_record_module, several
-    AS_RECORD_CONTEXTS,     // words: contexts with all their frames (versions 1 and 2)
+    AS_RECORD_STACKS,       // words: see as_record_context_word
     AS_RECORD_EVENTS,       // words: see as_record_event_kind; of one thread
     AS_RECORD_STATE,        // struct as_record_state: at least every 100 ms in which anything was written
     AS_RECORD_LOSSES,       // struct as_record_loss, several
     AS_RECORD_END,          // struct as_record_ending: the last block
-    AS_RECORD_FUNCTIONS,    // words: see as_record_function_word (version 2)
+    AS_RECORD_FUNCTIONS,    // words: see as_record_function_word
     AS_RECORD_INTERPRETERS, // struct as_record_interpreters: at the beginning, and when they have changed
-    AS_RECORD_STACKS,       // words: see as_record_context_word (version 3)
 };
 
 struct as_record_block {

@@ -76,36 +76,6 @@ static void add_context(struct as_record *r, uint32_t stack, uint64_t word)
         (struct as_record_context){.stack = stack, .complete = word & AS_RECORD_COMPLETE};
 }
 
-// The stack with these frames, innermost first. `path`: the stacks of the one before, outermost first, and then of this one: neighbours
-// have most of their outer frames in common.
-static uint32_t add_frames(struct as_record *r, const uint64_t *frames, uint32_t count, uint32_t *path, uint32_t *depth)
-{
-    uint32_t same = 0;
-    while (same < count && same < *depth && as_record_stack(r, path[same])->frame == frames[count - 1 - same])
-        same++;
-    for (uint32_t i = same; i < count; i++)
-        path[i] = add_stack(r, frames[count - 1 - i], i > 0 ? path[i - 1] : 0);
-    *depth = count;
-    return path[count - 1];
-}
-
-// Of versions 1 and 2: each has all its frames, innermost first.
-static bool take_contexts(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at,
-                          struct as_error *err)
-{
-    uint32_t path[MOST_FRAMES], depth = 0;
-    for (uint32_t i = 0; i < words;) {
-        uint32_t id = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
-        if (id != next_context(r) || count == 0 || count > MOST_FRAMES || count >= words - i)
-            return contradicts(err, at, "a stack out of order");
-        if (!make_room(r, count, at, err))
-            return false;
-        add_context(r, add_frames(r, payload + i + 1, count, path, &depth), payload[i]);
-        i += count + 1;
-    }
-    return true;
-}
-
 // Whether the words from `i` on begin with a context that may be there: all that it names is before it. (Without frames, it is not known.)
 static bool is_context(const struct as_record *r, const uint64_t *payload, uint32_t words, uint32_t i)
 {
@@ -115,7 +85,7 @@ static bool is_context(const struct as_record *r, const uint64_t *payload, uint3
     return count + (caller ? as_record_stack(r, caller)->depth : 0) <= MOST_FRAMES;
 }
 
-// From version 3 on: each has the frames that are new, outermost first.
+// Each context has the frames that are new, outermost first.
 static bool take_stacks(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at, struct as_error *err)
 {
     if (words == 0 || payload[0] != as_record_stacks_word(next_context(r), (uint32_t)r->stacks.count + 1))
@@ -193,7 +163,6 @@ static bool take_interpreters(struct as_record *r, const uint64_t *payload, uint
     const struct as_record_interpreters *now = (const void *)payload;
     if (size < sizeof *now)
         return true;
-    r->tells_interpreters = true;
     return add_interpreter(r, AS_RECORD_PYTHON, now->python, at, err) &&
            add_interpreter(r, AS_RECORD_RUBY, now->ruby, at, err);
 }
@@ -236,12 +205,10 @@ static bool take(struct as_record *r, const struct as_record_block *b, const uin
     switch (b->kind) {
     case AS_RECORD_MODULES:
         return take_modules(r, payload, b->size, at, err);
-    case AS_RECORD_CONTEXTS:
-        return r->head.version > 2 || take_contexts(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
     case AS_RECORD_STACKS:
-        return r->head.version < 3 || take_stacks(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
+        return take_stacks(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
     case AS_RECORD_FUNCTIONS:
-        return r->head.version == 1 || take_functions(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
+        return take_functions(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
     case AS_RECORD_EVENTS:
         return take_events(r, b, at, err);
     case AS_RECORD_STATE:
@@ -282,8 +249,8 @@ static bool read_blocks(struct as_record *r, uint64_t *payload, const char *path
         memcpy(&r->head, payload, sizeof r->head);
     if (!ok || r->head.magic != AS_RECORD_MAGIC)
         return as_fail(err, AS_BAD_INPUT, "'%s' is not a record (arenascope run --record)", path);
-    if (r->head.version < 1 || r->head.version > AS_RECORD_VERSION)
-        return as_fail(err, AS_UNSUPPORTED, "'%s' is a record of version %u: this program reads versions 1 to %d", path,
+    if (r->head.version != AS_RECORD_VERSION)
+        return as_fail(err, AS_UNSUPPORTED, "'%s' is a record of version %u: this program reads version %d", path,
                        r->head.version, AS_RECORD_VERSION);
     r->head.program[sizeof r->head.program - 1] = '\0';
     r->whole = sizeof b + b.size;

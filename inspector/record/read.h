@@ -68,7 +68,6 @@ struct as_record {
     struct as_record_head head;
     uint64_t whole, size; // bytes of the whole blocks, and of the file
     struct as_record_state first, last;
-    bool tells_interpreters; // files of a recorder that wrote no such block do not
     AS_VEC(struct as_record_interpreter) interpreters;
     struct as_record_ending end; // reason 0: there is none, the process has not come to its end
     AS_VEC(struct as_record_place) places;
@@ -94,7 +93,7 @@ uint64_t as_record_time(const struct as_record *r, uint64_t ticks);
 const struct as_record_context *as_record_context(const struct as_record *r, uint32_t id);
 // One that a context or another stack names.
 const struct as_record_stack *as_record_stack(const struct as_record *r, uint32_t number);
-// Of a frame of interpreted code (AS_RECORD_PYTHON, AS_RECORD_RUBY; from version 2 on): the names of its function and file ("": not known), and its line
-// (0: not known).
+// Of a frame of interpreted code (AS_RECORD_PYTHON, AS_RECORD_RUBY): the names of its function and file ("": not known), and its line (0:
+// not known).
 void as_record_line(const struct as_record *r, uint64_t frame, const char **name, const char **file, uint32_t *line);
 void as_record_close(struct as_record *r);

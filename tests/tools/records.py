@@ -9,10 +9,7 @@ from collections.abc import Iterable
 BLOCK = struct.Struct("<IIIIQQ")
 WORD = (1 << 64) - 1
 BLOCK_MAGIC = 0x6B6C6272
-MOST_WORDS = ((64 << 10) - BLOCK.size) // 8  # that follow a block's head
-FIRST_CONTEXT = 2
-COMPLETE = 1 << 63
-HEAD, CONTEXTS, STACKS = 1, 3, 10
+HEAD, STACKS = 1, 3
 
 Block = tuple[int, int, bytes]  # its kind, its thread, and what it holds
 
@@ -101,42 +98,3 @@ def contexts(data: bytes) -> list[tuple[int, Stacks]]:
     """Of all contexts of a file."""
     known: Stacks = []
     return [one for kind, _, text in blocks(data) if kind == STACKS for one in new_contexts(text, known)]
-
-
-def old_contexts(text: bytes, known: Stacks, next_id: int) -> list[list[int]]:
-    """The contexts of a block of stacks, as versions 1 and 2 have them: an id, and all frames, innermost first."""
-    found = []
-    for context, (word, _) in enumerate(new_contexts(text, known), next_id):
-        frames, stack = [], word & 0xFFFF_FFFF
-        while stack:
-            frame, stack = known[stack - 1]
-            frames.append(frame)
-        found.append([word & COMPLETE | len(frames) << 32 | context, *frames])
-    return found
-
-
-def in_blocks(entries: list[list[int]]) -> Iterable[bytes]:
-    """As many in each as it has room for."""
-    words: list[int] = []
-    for entry in entries:
-        if len(words) + len(entry) > MOST_WORDS:
-            yield struct.pack(f"<{len(words)}Q", *words)
-            words = []
-        words += entry
-    yield struct.pack(f"<{len(words)}Q", *words)
-
-
-def as_version(data: bytes, version: int) -> bytes:
-    """A record of version 3 as version 1 or 2 would have written it."""
-    known: Stacks = []
-    next_id = FIRST_CONTEXT
-    parts: list[Block] = []
-    for kind, thread, text in blocks(data):
-        if kind == STACKS:
-            entries = old_contexts(text, known, next_id)
-            next_id += len(entries)
-            parts += [(CONTEXTS, 0, one) for one in in_blocks(entries)]
-        else:
-            head = kind == HEAD
-            parts.append((kind, thread, text[:8] + version.to_bytes(4, "little") + text[12:] if head else text))
-    return joined(parts)

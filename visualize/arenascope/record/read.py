@@ -75,7 +75,7 @@ class FullRecord:
     temporary: Sum
     in_use: Sum
     without_stack: Sum
-    unknown_interpreters: Optional[tuple[ReadInterpreter, ...]]  # None: the file does not say
+    unknown_interpreters: tuple[ReadInterpreter, ...]
     peak: Peak
     lifetimes: tuple[Lifetimes, ...]
     timeline: tuple[RecordMoment, ...]

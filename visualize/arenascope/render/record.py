@@ -89,7 +89,7 @@ def _head(record: FullRecord) -> Text:
             f"{count(record.replaced)} blocks the free is not in it.",
             "yellow",
         )
-    for each in record.unknown_interpreters or ():
+    for each in record.unknown_interpreters:
         line.append(f"\n{printable(str(each))}.", "yellow")
     return line
 
