@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_suspects import growing_by_type, growing_when_asked, watched_with_types
+from test_suspects import growing_by_type, growing_when_asked
 from test_timeline import MIB, arenascope, group_of, intact, look_at, opened
 
 from arenascope.compare.moment import Group, Named, Portion
@@ -143,22 +142,6 @@ def test_of_a_span_the_turn_with_types_stays() -> None:
     again = [turn for turn in kept if turn.id not in set(surplus(kept, now + 24 * HOUR))]
     assert [turn.time_ns // (600 * SECOND) for turn in again[1:-1]] == list(range(12))
     assert all(turn.deep for turn in again[1:-1]), "of ten minutes, one with types"
-
-
-def test_a_file_by_an_earlier_watch_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "timeline"
-    with growing_by_type(0, 0, 10) as pid:
-        with opened(path) as file:
-            Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None).turn(0.001)
-        db = sqlite3.connect(path)
-        db.execute("DROP TABLE groups")
-        db.commit()
-        db.close()
-        assert list(groups_of(str(path))) == []
-        assert intact(path).turns[0].looks
-        watched_with_types(path, pid, 2, monkeypatch)
-    assert len(list(groups_of(str(path)))) == 1
-    assert len(intact(path).turns) == 3
 
 
 def test_the_command_has_the_options(tmp_path: Path) -> None:

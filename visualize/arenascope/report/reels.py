@@ -35,7 +35,6 @@ MOST_READ: Final = 130_000_000  # pages of all frames of a reel: what is read in
 MOST_CELLS: Final = 1 << 20
 MOST_MOVES: Final = 6_000_000  # changes that the script keeps in memory
 MOST_SPAN: Final = 1 << 28  # pages, from the first heap to the last, of all looks of a reel
-ALL: Final = "all heaps"  # of an older timeline, which does not say whose they are
 OTHERS: Final = "mmapped"  # single chunks, each a mapping of its own
 STATES: Final = max(fmt.PageState) + 1
 
@@ -210,7 +209,7 @@ class _Scout:
             "kind": np.zeros(len(first), np.uint8),
             "behind": np.cumsum([0, *count])[:-1][order],  # how many cells have lower addresses
         }
-        return (*names, OTHERS if heaps else ALL), columns
+        return (*names, OTHERS), columns
 
     def _heaps(self) -> tuple[dict[int, str], dict[int, HeapHeld]]:
         """The names of arenas and the heaps, by address, as they were last."""

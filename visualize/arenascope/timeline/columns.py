@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Values = tuple[Any, ...]
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
-MAY_LACK: Final = "groups"  # a table that files by a watch without types and owners may not have
 TYPES: Final = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 NOT_UTF8: Final = "Could not decode to UTF-8"
 NAMES: Final = {int: "a number", float: "a fraction", str: "text", bytes: "a blob", type(None): "missing"}
@@ -54,18 +53,24 @@ class SchemaTable:
 
 
 @lru_cache(maxsize=1)
-def _made() -> tuple[dict[str, SchemaTable], dict[str, str]]:
-    """The tables, and the statement of each table and index: what SQLite itself says of schema.sql."""
+def _made() -> tuple[dict[str, SchemaTable], dict[str, str], int]:
+    """The tables, the statement of each table and index, and the version: what SQLite itself says of schema.sql."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA.read_text(encoding="utf-8"))
         statements = {name: sql for _, name, _, sql in _objects(db) if sql is not None}
         names = [name for kind, name, _, _ in _objects(db) if kind == "table"]
-        return {name: SchemaTable(name, _columns(db, name)) for name in names}, statements
+        (number,) = db.execute("PRAGMA user_version").fetchone()
+        return {name: SchemaTable(name, _columns(db, name)) for name in names}, statements, number
 
 
 def tables() -> Mapping[str, SchemaTable]:
     """The tables of a timeline by name."""
     return _made()[0]
+
+
+def version() -> int:
+    """The version of a timeline as this arenascope makes it."""
+    return _made()[2]
 
 
 def _columns(db: sqlite3.Connection, table: str) -> dict[str, SchemaColumn]:
@@ -85,7 +90,7 @@ def check_schema(db: sqlite3.Connection) -> None:
     A constraint, a generated column, a trigger or an index by an expression would be code of the file's, which runs
     when the file is read or written.
     """
-    known, statements = _made()
+    known, statements, _ = _made()
     found = _objects(db)
     for kind, name, table, sql in found:
         if kind in {"view", "trigger"}:
@@ -95,7 +100,7 @@ def check_schema(db: sqlite3.Connection) -> None:
             raise DamagedError(f"its {kind} '{name}' is not as arenascope makes it")
     there = {name for kind, name, _, _ in found if kind == "table"}
     for name in known:
-        if name not in there and name != MAY_LACK:
+        if name not in there:
             raise DamagedError(f"it has no table '{name}'")
 
 

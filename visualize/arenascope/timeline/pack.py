@@ -158,8 +158,8 @@ def moment_from(  # noqa: PLR0913, PLR0917 - the columns of a look
 
 
 def heaps_of(body: Json) -> dict[int, HeapHeld]:
-    """The heaps of arenas; none of a look by arenascope 0.1.0, which did not keep them."""
-    return {int(start, 16): HeapHeld(int(heap[0], 16), int(heap[1])) for start, heap in body.get("heaps", {}).items()}
+    """The heaps of arenas."""
+    return {int(start, 16): HeapHeld(int(heap[0], 16), int(heap[1])) for start, heap in body["heaps"].items()}
 
 
 def pack_body(body: Json, base: Frame | None) -> bytes:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from arenascope.errors import ArenascopeError, Code
 from arenascope.text import time_words
 from arenascope.timeline import pack, shape
-from arenascope.timeline.columns import MAY_LACK, DamagedError, check_schema, select
+from arenascope.timeline.columns import DamagedError, check_schema, select
 from arenascope.timeline.groups import groups_from, unpacked
 from arenascope.timeline.own_copy import untouchable
 from arenascope.timeline.store import TURN_COLUMNS, TurnHead, check_version, is_timeline
@@ -281,9 +281,8 @@ def looks_with_groups(path: str) -> set[int]:
 
 
 def _with_groups(db: sqlite3.Connection) -> list[int]:
-    """The looks that have some. A file by an earlier arenascope has no table for that."""
-    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (MAY_LACK,)).fetchone()
-    return [look for (look,) in select(db, "groups", ("look",), "ORDER BY look")] if there else []
+    """The looks that have some."""
+    return [look for (look,) in select(db, "groups", ("look",), "ORDER BY look")]
 
 
 def frame_of(db: sqlite3.Connection, frame: int, *, with_pages: bool) -> pack.Frame:

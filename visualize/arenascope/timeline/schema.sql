@@ -1,7 +1,6 @@
--- A timeline, version 1 (docs/timeline.md). Times are in nanoseconds since the epoch, sizes in bytes. NULL: not known.
--- Files of version 1 by an earlier arenascope may lack a table: so each is made where it is missing.
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS processes (
+-- A timeline (docs/timeline.md), whose version the last line states. Times are in nanoseconds since the epoch, sizes in bytes. NULL: not known.
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE processes (
     id INTEGER PRIMARY KEY,
     boot TEXT NOT NULL,
     pid INTEGER NOT NULL,
@@ -13,7 +12,7 @@ CREATE TABLE IF NOT EXISTS processes (
     cmdline TEXT NOT NULL,
     UNIQUE (boot, pid, started)
 );
-CREATE TABLE IF NOT EXISTS turns (
+CREATE TABLE turns (
     id INTEGER PRIMARY KEY,
     time_ns INTEGER NOT NULL,
     generation INTEGER NOT NULL,
@@ -22,13 +21,13 @@ CREATE TABLE IF NOT EXISTS turns (
     interval_ms INTEGER NOT NULL,
     says TEXT
 );
-CREATE TABLE IF NOT EXISTS frames (
+CREATE TABLE frames (
     id INTEGER PRIMARY KEY,
     process INTEGER NOT NULL REFERENCES processes (id),
     body BLOB NOT NULL,
     pages BLOB
 );
-CREATE TABLE IF NOT EXISTS looks (
+CREATE TABLE looks (
     id INTEGER PRIMARY KEY,
     turn INTEGER NOT NULL REFERENCES turns (id),
     process INTEGER NOT NULL REFERENCES processes (id),
@@ -40,9 +39,10 @@ CREATE TABLE IF NOT EXISTS looks (
     body BLOB NOT NULL,
     pages BLOB
 );
-CREATE TABLE IF NOT EXISTS groups (
+CREATE TABLE groups (
     look INTEGER PRIMARY KEY REFERENCES looks (id),
     body BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS looks_by_turn ON looks (turn);
-CREATE INDEX IF NOT EXISTS looks_by_frame ON looks (frame);
+CREATE INDEX looks_by_turn ON looks (turn);
+CREATE INDEX looks_by_frame ON looks (frame);
+PRAGMA user_version = 1;

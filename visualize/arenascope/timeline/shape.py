@@ -59,7 +59,7 @@ def body(made: Any) -> Json:
     _numbers(_part(whole, "findings").values(), "findings")
     for address, arena in _part(whole, "arenas").items():
         _arena(address, arena)
-    for address, heap in _mapping(whole.get("heaps", {}), "heaps").items():  # arenascope 0.1.0 kept none
+    for address, heap in _mapping(whole["heaps"], "heaps").items():
         _heap(address, heap)
     if "sites" in whole:
         _sites(_part(whole, "sites"))

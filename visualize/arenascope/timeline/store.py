@@ -20,7 +20,7 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.files import check_companion, go_on, is_shared
 from arenascope.text import utf8
 from arenascope.timeline import groups, pack
-from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select
+from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select, version
 from arenascope.timeline.pack import Frame
 from arenascope.timeline.thin import TurnTime, surplus
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from arenascope.timeline.group import Identity
 
 APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
-VERSION: Final = 1
 MAGIC: Final = b"SQLite format 3\0"
 HEAD: Final = 72  # bytes of the file that say this
 COMPANIONS: Final = ("-wal", "-shm", "-journal")  # of files that SQLite keeps beside it
@@ -167,10 +166,9 @@ class TimelineStore:
             check_schema(db)
             check_rows(db)
         with self._transaction():
-            for statement in SCHEMA.read_text(encoding="utf-8").split(";"):
-                db.execute(statement)
             if new:
-                db.execute(f"PRAGMA user_version={VERSION}")
+                for statement in SCHEMA.read_text(encoding="utf-8").split(";"):
+                    db.execute(statement)
                 db.executemany(
                     "INSERT INTO about VALUES (?, ?)", [tuple(map(_storable, each)) for each in about.items()]
                 )
@@ -365,17 +363,17 @@ def _is_head(head: bytes) -> bool:
 
 def _is_unfinished(db: sqlite3.Connection) -> bool:
     """A watch was killed while it made the file: nothing is in it yet, and its version comes with the tables."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (number,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return bool(version == 0 and tables == 0)
+    return bool(number == 0 and tables == 0)
 
 
 def check_version(db: sqlite3.Connection, path: str) -> None:
     """ArenascopeError BAD_INPUT: the timeline is of another version."""
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
+    found = db.execute("PRAGMA user_version").fetchone()[0]
+    if found != version():
         raise ArenascopeError(
-            Code.BAD_INPUT, f"'{path}' is a timeline of version {version}; this arenascope has version {VERSION}"
+            Code.BAD_INPUT, f"'{path}' is a timeline of version {found}; this arenascope has version {version()}"
         )
 
 
