@@ -14,10 +14,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+import synthetic_dump as synthetic
 from report_fixtures import browser
 from rich.console import Console
 from tools import tiers
 
+from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import maps, spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
@@ -29,6 +31,7 @@ from arenascope.experiment.store import Store
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
 from arenascope.rows import RESIDENT
+from arenascope.summary import document_of
 
 MIB = 1 << 20
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))
@@ -276,7 +279,8 @@ def test_every_row_of_the_ledger_has_a_colour_of_its_own() -> None:
 
 def test_a_single_configuration_has_room_for_its_ledger(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1)})
-    summary = {"ledger": {row.name: MIB for row in RESIDENT}, "allocator": {"malloc": "glibc"}}
+    summary = document_of(Dump(synthetic.write(tmp_path / "dump", synthetic.sections())), from_dump=False)
+    summary["ledger"] = {row.name: MIB for row in RESIDENT}
     for planned in store.plan:
         (store.run_folder(planned) / "ledger.json").write_text(json.dumps(summary))
     figure = ledgers(analyse(store))

@@ -12,11 +12,11 @@ from arenascope.experiment import look
 from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compare, estimate
 
 if TYPE_CHECKING:
-    from arenascope.experiment.look import RunLook
     from arenascope.experiment.plan import Planned
     from arenascope.experiment.record import Record
     from arenascope.experiment.spec import Configuration, Spec
     from arenascope.experiment.store import Store
+    from arenascope.summary import Summary
 
     Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ class ConfigurationRow:
     figures: dict[str, list[float]]  # of each run that has the figure, in their order
     estimates: dict[str, Estimate]
     median_run: Planned | None  # the one in the middle, by the memory compared
-    look: RunLook | None  # at that run
+    look: Summary | None  # at that run
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def as_values(analysis: Analysis) -> Json:
                 "failed": row.failed,
                 "noisy": row.noisy,
                 "figures": {name: each._asdict() for name, each in row.estimates.items()},
-                "ledger": row.look.ledger if row.look else None,
+                "ledger": dict(row.look.ledger.held) if row.look else None,
             }
             for row in analysis.rows
         ],

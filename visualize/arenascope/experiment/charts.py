@@ -115,7 +115,7 @@ def ledgers(analysis: Analysis) -> Figure | None:
     looked = [(row.name, row.look.ledger) for row in analysis.rows if row.look]
     if not looked:
         return None
-    held = {row: np.array([ledger.get(row.name) or 0 for _, ledger in looked]) / MIB for row in BAR}
+    held = {row: np.array([ledger[row.name] or 0 for _, ledger in looked]) / MIB for row in BAR}
     held = {row: each for row, each in held.items() if each.any()}
     with mpl.rc_context(charts.STYLE):
         # As high as the bars want it, or the legend beside them.

@@ -4,7 +4,6 @@
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Optional
 
@@ -13,25 +12,10 @@ from arenascope.decode import DecodeError, decode
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.files import write_json
-from arenascope.summary import document_of
+from arenascope.summary import Summary, document_of
 
 DUMP: Final = "dump.arenascope"
 LEDGER: Final = "ledger.json"
-
-
-@dataclass(frozen=True)
-class RunAllocator:
-    """Who answered malloc()."""
-
-    malloc: str
-
-
-@dataclass(frozen=True)
-class RunLook:
-    """What an experiment wants of a run's summary, which an earlier arenascope may have written."""
-
-    ledger: dict[str, Optional[int]]  # by row, those that it had
-    allocator: RunAllocator
 
 
 def take(pid: int, folder: Path, *options: str) -> Optional[str]:
@@ -45,11 +29,11 @@ def take(pid: int, folder: Path, *options: str) -> Optional[str]:
     return None
 
 
-def read(folder: Path) -> Optional[RunLook]:
+def read(folder: Path) -> Optional[Summary]:
     """The look in a run's folder; None where there is none. ArenascopeError BAD_INPUT."""
     path = folder / LEDGER
     try:
-        return decode(RunLook, json.loads(path.read_text(encoding="utf-8")))
+        return decode(Summary, json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except DecodeError as error:

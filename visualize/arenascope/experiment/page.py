@@ -134,14 +134,11 @@ def _ledger(analysis: Analysis) -> LedgerTable | None:
     if not looked:
         return None
     ledgers = [look.ledger for _, look in looked]
-    names = [name for name in ledgers[0] if any(ledger.get(name) != 0 for ledger in ledgers)]
+    names = [name for name in ledgers[0] if any(ledger[name] != 0 for ledger in ledgers)]
     return LedgerTable(
         header=[name for name, _ in looked],
         allocators=[look.allocator.malloc for _, look in looked],
-        lines=[
-            (BY_NAME[name].title if name in BY_NAME else name, [size(ledger.get(name)) for ledger in ledgers])
-            for name in names
-        ],
+        lines=[(BY_NAME[name].title, [size(ledger[name]) for ledger in ledgers]) for name in names],
     )
 
 
