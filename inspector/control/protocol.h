@@ -21,7 +21,7 @@
 #define AS_AGENT_WAKE "arenascope_wake"   // the exported function that starts it, below
 #define AS_AGENT_MEMFD "arenascope-agent" // the name of the memfd that an injected library lies in
 
-enum { AS_CONTROL_PROTOCOL = 4, AS_CONTROL_RATES = 96 };
+enum { AS_CONTROL_PROTOCOL = 1, AS_CONTROL_RATES = 96 };
 
 // The most bytes that an injected agent keeps resident while it waits (docs/agent.md lists them): 256 KiB with pages of 4 KiB. Each of
 // its eight pieces may end within a page.
