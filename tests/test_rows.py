@@ -22,7 +22,7 @@ from arenascope import rows
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "inspector/model/rows.def"
-PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, NO, "other", "a planted row", "for the test's sake",
+PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, NO, "other", "", "a planted row", "for the test's sake",
        "A row that the test planted.")
 """
 HELD = 123456789

@@ -10,7 +10,7 @@ const struct as_row as_rows[AS_ROW_COUNT] = {
 };
 
 const struct as_row_words as_row_words[AS_ROW_COUNT] = {
-#define AS_ROW(name, kind, owner, group, held, paint, title, meaning, definition)                                      \
+#define AS_ROW(name, kind, owner, group, held, paint, colours, title, meaning, definition)                             \
     [AS_ROW_##name] = {#name, title, meaning, AS_ROWS_##group},
 #include "model/rows.def"
 };

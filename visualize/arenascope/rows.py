@@ -21,7 +21,7 @@ _COMMENT: Final = re.compile(r"//[^\n]*\n|\s+|#undef AS_ROW\n")
 _STRING: Final = r'"([^"\\\n]*)"'
 _ENTRY: Final = re.compile(
     r"AS_ROW\(([a-z][a-z_]*), ([A-Z]+), ([A-Z]+), ([A-Z]+), ([A-Z]+),\s+"
-    rf"{_STRING},\s+{_STRING},\s+{_STRING},\s+{_STRING}\)"
+    rf"{_STRING},\s+{_STRING},\s+{_STRING},\s+{_STRING},\s+{_STRING}\)"
 )
 
 
@@ -38,6 +38,7 @@ class Row(NamedTuple):
     group: str  # one of GROUPS
     held: str  # one of HELD
     paint: str
+    colours: str
     title: str
     meaning: str
     definition: str

@@ -17,7 +17,7 @@ from arenascope.experiment.columns import bare, heading, interval, is_alike, mar
 from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.report.charts import for_page
-from arenascope.report.colours import properties
+from arenascope.report.colours import classes, properties
 from arenascope.report.environment import templates
 from arenascope.report.html import STATIC
 from arenascope.rows import BY_NAME
@@ -217,4 +217,4 @@ def _pair(analysis: Analysis, figure: str, a: ConfigurationRow, b: Configuration
 def _style() -> str:
     """The report's style sheet and its colours, and what only this page has."""
     own = (HERE / "templates" / "experiment.css").read_text(encoding="utf-8")
-    return f":root{{{properties('phusion')}}}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"
+    return f":root{{{properties('phusion')}}}{classes()}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"

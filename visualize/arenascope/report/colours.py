@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope import dump_records as fmt
+from arenascope import rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,20 +92,8 @@ class PartColour(NamedTuple):
 
 
 PARTS: Final = {  # by the class that the style sheet has for it
-    "mmapped": PartColour("#e8696a", "#e58a45"),
-    "slack": PartColour("#f0a5a5", "#efb68a"),
-    "fastbin": PartColour("#f7c074", "#f7f0a8"),
-    "file": PartColour("#3f7f74", "#00664d"),
-    "file-copies": PartColour("#a3b45c", "#b8c27a"),
-    "anon": PartColour("#5f9e8f", "#009e73"),
-    "shmem": PartColour("#88bcae", "#66c5ab"),
-    "stacks": PartColour("#b2d6cc", "#b3e2d5"),
-    "recorder": PartColour("#6f7fa0", "#7d8aa5"),
-    "ruby": PartColour("#b5476f", "#cc79a7"),
+    **{row.paint: PartColour(*row.colours.split()) for row in rows.ALL if row.colours},
     "ruby-free": PartColour("#e6b5c7", "#efd3e2"),
-    "python": PartColour("#7d5fb2", "#9e6bb5"),
-    "managed": PartColour("#5470b8", "#5b7fc7"),
-    "other-malloc": PartColour("#a5713d", "#9c755f"),
     "other": PartColour("#98a3b0", "#98a3b0"),
 }
 
@@ -116,6 +105,11 @@ def bright(colour: str) -> bool:
     """Whether dark letters show on a colour ("#rrggbb")."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue > BRIGHT
+
+
+def classes() -> str:
+    """The style sheet's class of each part: c-file, ..."""
+    return "".join(f".c-{name}{{fill:var(--{name})}}" for name in PARTS)
 
 
 def properties(palette: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
-from arenascope.report.colours import properties
+from arenascope.report.colours import classes, properties
 from arenascope.report.environment import templates
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _style(sheets: Sequence[str]) -> str:
     """The style sheets, behind the colours of the map."""
     selectors = {":root": "phusion", ':root[data-palette="safe"]': "safe"}
     palettes = "".join(f"{selector}{{{properties(palette)}}}\n" for selector, palette in selectors.items())
-    return palettes + "".join((STATIC / sheet).read_text(encoding="utf-8") for sheet in sheets)
+    return palettes + classes() + "".join((STATIC / sheet).read_text(encoding="utf-8") for sheet in sheets)
 
 
 def _hash(text: str) -> str:
