@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from arenascope import dump_records as fmt
-from arenascope.dump import SECTION_ALIGN
 from arenascope.dump_records import SECTIONS
 
 PAGE = 4096
+SECTION_ALIGN = 64
 # Sections with records in the process below.
 FILLED = {"meta", "totals", "mallocs", "arenas", "heaps", "pages", "sizes", "threads", "mappings", "warnings"}
 FILLED |= {"strings", "ruby", "chunks"}
@@ -56,7 +56,7 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     meta["time_ns"], meta["pause_ns"], meta["read_ns"] = 1_700_000_000_123_456_789, 1_234_567, 2_345_678
     meta["rss"], meta["swap"] = 3 * PAGE, 0
     meta["exe"], meta["cmdline"] = strings.add(b"/usr/bin/synthetic"), strings.add(b"synthetic --all")
-    meta["tool_version"] = strings.add(b"0.1.0")
+    meta["tool_version"] = strings.add(b"synthetic")
 
     malloc = made["mallocs"][0]
     malloc["path"], malloc["version"] = strings.add(b"/lib/libc.so.6"), strings.add(b"2.36")

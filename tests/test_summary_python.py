@@ -15,15 +15,12 @@ import jsonschema
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from rich.console import Console
 from tools import harness
 
 from arenascope import dump_records as fmt
 from arenascope import rows
 from arenascope.dump import Dump
-from arenascope.errors import DumpError
 from arenascope.render.summary import render_summary
 from arenascope.summary import document_of, summarize
 
@@ -245,38 +242,3 @@ def test_what_it_means_that_malloc_is_not_glibcs(tmp_path: Path, kind: fmt.Mallo
         assert meaning not in text
         assert f"{words['says']}: " in text
         assert words["memory"] in text
-
-
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_c_and_python_judge_a_damaged_dump_alike(
-    arenadump: harness.Arenadump, real_dump: Path, tmp_path: Path, data: st.DataObject
-) -> None:
-    """Both refuse it with the same exit code, or both say the same of it."""
-    made = bytearray(real_dump.read_bytes())
-    table = int.from_bytes(made[24:32], "little")
-    sections = {
-        bytes(entry["name"]).decode(): entry
-        for entry in np.frombuffer(made, fmt.SECTION, int.from_bytes(made[32:36], "little"), table).copy()
-    }
-    for _ in range(data.draw(st.integers(1, 4))):
-        name = data.draw(st.sampled_from(["header", "table", *sections]))
-        if name in sections:
-            start, size = int(sections[name]["offset"]), int(sections[name]["count"] * sections[name]["record_size"])
-        else:
-            start, size = {"header": (0, fmt.HEADER.itemsize), "table": (table, len(made) - table)}[name]
-        if size:
-            place = start + data.draw(st.integers(0, size - 1))
-            made[place] = data.draw(st.sampled_from([0, 1, 127, 255]) | st.integers(0, 255))
-    if data.draw(st.integers(0, 9)) == 0:
-        del made[data.draw(st.integers(0, len(made) - 1)) :]
-    path = tmp_path / "damaged"
-    path.write_bytes(made)
-    done = arenadump.run("summary", "--json", path)
-    try:
-        dump, code = Dump(path), 0
-    except DumpError as error:
-        dump, code = None, error.code
-    assert done.returncode == code, done.stderr
-    if dump is not None:
-        assert document_of(dump) == json.loads(done.stdout)

@@ -44,22 +44,6 @@ void as_agent_capture_free(struct as_agent_capture *capture)
     as_store_free(&capture->store);
 }
 
-static bool open_output(struct as_dump_writer *w, const char *path, int fd, struct as_error *err)
-{
-    if (fd < 0)
-        return as_dump_begin(w, path, err);
-    struct stat st;
-    int mode = fcntl(fd, F_GETFL, 0);
-    if (mode < 0 || fstat(fd, &st) != 0)
-        return as_fail_errno(err, AS_USAGE, "descriptor %d is not open", fd);
-    if (!S_ISREG(st.st_mode) || (mode & (O_ACCMODE | O_APPEND)) != O_RDWR)
-        return as_fail(err, AS_USAGE,
-                       "a dump needs a regular file or a memfd, open for reading and writing, without O_APPEND");
-    w->file.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); // which as_dump_close closes
-    w->file.path = "the descriptor given";
-    return (w->file.fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
-}
-
 // The chunk records are made while an arena is locked, so they go to memory first. A write to a file may have to wait for a disk,
 // or for the application itself where it serves the file system, and every thread that allocates from the arena would wait as
 // long.
@@ -87,7 +71,7 @@ bool as_agent_dump(const char *path, int fd, bool chunks, struct as_error *err)
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
     struct as_agent_capture capture = {0};
     int records = -1;
-    bool ok = open_output(&w, path, fd, err) && (!chunks || open_records(&records, err)) &&
+    bool ok = (fd < 0 ? as_dump_begin(&w, path, err) : as_dump_begin_fd(&w, fd, err)) && (!chunks || open_records(&records, err)) &&
               as_agent_capture(&capture, records, err) &&
               (!chunks || copy_records(&w, records, capture.store.chunk_count, err)) &&
               as_dump_finish(&w, &capture.store, err);

@@ -108,6 +108,21 @@ bool as_output_begin(struct as_output *o, const char *path, struct as_error *err
     return ok;
 }
 
+bool as_output_begin_fd(struct as_output *o, int fd, struct as_error *err)
+{
+    *o = (struct as_output)AS_OUTPUT_CLOSED;
+    o->path = "the descriptor given";
+    struct stat st;
+    int mode = fcntl(fd, F_GETFL, 0);
+    if (mode < 0 || fstat(fd, &st) != 0)
+        return as_fail_errno(err, AS_USAGE, "descriptor %d is not open", fd);
+    if (!S_ISREG(st.st_mode) || (mode & (O_ACCMODE | O_APPEND)) != O_RDWR)
+        return as_fail(err, AS_USAGE,
+                       "a dump needs a regular file or a memfd, open for reading and writing, without O_APPEND");
+    o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return (o->fd >= 0 && ftruncate(fd, 0) == 0) || as_fail_errno(err, AS_IO, "cannot empty the file given");
+}
+
 bool as_output_write(struct as_output *o, const void *data, size_t size, uint64_t offset, struct as_error *err)
 {
     const char *from = data;
@@ -156,6 +171,25 @@ bool as_output_finish(struct as_output *o, struct as_error *err)
         return io_error(o, "put in place", err);
     o->temporary[0] = '\0';
     return true;
+}
+
+bool as_output_copy(struct as_output *o, int to, struct as_error *err)
+{
+    char bytes[1 << 16];
+    off_t at = 0;
+    for (;;) {
+        ssize_t n = pread(o->fd, bytes, sizeof bytes, at);
+        if (n == 0)
+            return true;
+        for (ssize_t sent = 0, more; n > 0 && sent < n; sent += more)
+            if ((more = write(to, bytes + sent, (size_t)(n - sent))) < 0 && errno != EINTR)
+                return as_fail(err, AS_IO, "cannot write to standard output: %s", strerror(errno));
+            else if (more < 0)
+                more = 0;
+        if (n < 0 && errno != EINTR)
+            return as_fail(err, AS_IO, "cannot read what was written: %s", strerror(errno));
+        at += n > 0 ? n : 0;
+    }
 }
 
 void as_output_abandon(const struct as_output *o)

@@ -30,6 +30,10 @@ struct as_output {
 // directory is not there, is not writable, or something other than a regular file stands at `path`.
 bool as_output_begin(struct as_output *o, const char *path, struct as_error *err);
 
+// Writes into the open file `fd`, which stays the caller's and is emptied: a regular file or a memfd, open for reading and writing without
+// O_APPEND. AS_USAGE for another.
+bool as_output_begin_fd(struct as_output *o, int fd, struct as_error *err);
+
 // As as_output_begin, for a name without slashes in the open directory `directory`, which stays the caller's.
 bool as_output_begin_at(struct as_output *o, int directory, const char *name, struct as_error *err);
 
@@ -38,6 +42,9 @@ bool as_output_write(struct as_output *o, const void *data, size_t size, uint64_
 
 // Syncs the file and puts it in place of an older regular file of that name. Leaves `fd` open for reading.
 bool as_output_finish(struct as_output *o, struct as_error *err);
+
+// Writes all of a file that is finished to `to`, which may be a pipe. AS_IO.
+bool as_output_copy(struct as_output *o, int to, struct as_error *err);
 
 // Removes what was not finished, and closes all. May be called twice.
 void as_output_close(struct as_output *o);

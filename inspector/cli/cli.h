@@ -8,6 +8,7 @@
 #include "inject/inject.h"
 
 bool as_cmd_dump(const struct as_options *o, struct as_error *err);
+bool as_cmd_check(const struct as_options *o, struct as_error *err);
 bool as_cmd_summary(const struct as_options *o, struct as_error *err);
 bool as_cmd_png(const struct as_options *o, struct as_error *err);
 bool as_cmd_chunks(const struct as_options *o, struct as_error *err);

@@ -3,8 +3,11 @@
 #include "cli/graph.h"
 #include "cli/text.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void report(const struct as_options *o, const struct as_look *look)
@@ -19,17 +22,33 @@ static void report(const struct as_options *o, const struct as_look *look)
     fputc('\n', stderr);
 }
 
+// "-": standard output. What cannot be read back, a pipe, gets a copy when all is written.
+static bool begin(struct as_dump_writer *w, const char *path, bool *copied, struct as_error *err)
+{
+    if (strcmp(path, "-") != 0)
+        return as_dump_begin(w, path, err);
+    if (isatty(STDOUT_FILENO))
+        return as_fail(err, AS_USAGE, "a dump is not for a terminal: give -o FILE, or redirect standard output");
+    int mode = fcntl(STDOUT_FILENO, F_GETFL, 0);
+    struct stat st;
+    bool readable = mode >= 0 && (mode & (O_ACCMODE | O_APPEND)) == O_RDWR && fstat(STDOUT_FILENO, &st) == 0;
+    *copied = !readable || !S_ISREG(st.st_mode);
+    return *copied ? as_dump_begin(w, NULL, err) : as_dump_begin_fd(w, STDOUT_FILENO, err);
+}
+
 bool as_cmd_dump(const struct as_options *o, struct as_error *err)
 {
     struct as_graph_look g = {0};
     struct as_look *look = &g.look;
     struct as_dump_writer writer = {AS_OUTPUT_CLOSED};
+    bool copied = false;
     bool ok = as_graph_look_open_if_asked(&g, o, err);
     if (look->from_dump)
         ok = as_fail(err, AS_USAGE, "'%s' is a dump already", o->target);
     if (ok) {
         as_signals_guard(&writer.file);
-        ok = as_dump_begin(&writer, o->output, err) && as_look_take(look, o, &writer, o->chunks, err);
+        ok = begin(&writer, o->output, &copied, err) && as_look_take(look, o, &writer, o->chunks, err) &&
+             (!copied || as_output_copy(&writer.file, STDOUT_FILENO, err));
         if (ok && isatty(STDERR_FILENO))
             report(o, look);
         as_dump_close(&writer);

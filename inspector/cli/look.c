@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/look.h"
 #include "cli/names.h"
+#include "cli/summary.h"
 #include "config.h"
 
 #include <errno.h>
@@ -75,6 +76,19 @@ bool as_look_open_process(struct as_look *look, const char *command, const char 
     return as_look_open(look, argument, err) && as_look_is_process(look, command, argument, err);
 }
 
+// What the file says of itself, so that its readers need compute nothing.
+static bool add_summary(struct as_store *s, struct as_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct as_view view = as_store_view(s);
+    bool ok = as_summary_text(&view, &text, &size, err) && as_vec_reserve(&s->summary, size, err);
+    if (ok)
+        memcpy(s->summary.items, text, s->summary.count = size);
+    free(text);
+    return ok;
+}
+
 bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
                   struct as_error *err)
 {
@@ -101,6 +115,8 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         look->view = as_store_view(&look->store);
         return true;
     }
+    if (!add_summary(&look->store, err))
+        return false;
     // Read back what was written: whatever we make of it, another reader of the file will make of it too.
     if (!as_dump_finish(writer, &look->store, err) ||
         !as_dump_open_fd(&look->dump, writer->file.fd, "the dump made a moment ago", err))

@@ -29,11 +29,14 @@ static const struct command commands[] = {
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
      "arenadump dump TARGET -o FILE [--chunks] [--objects] [--graph]\n"
      "  Writes a record of every page to FILE (mode 0600), for another day or another\n"
-     "  machine; never the contents of the heap. --chunks: also the size and the state\n"
+     "  machine; never the contents of the heap. -o -: to standard output. --chunks: also the size and the state\n"
      "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
      "  --objects: also how many objects of each type Python or Ruby has. --graph: also\n"
      "  who holds the chunks, of which types they are, and which are lost: names and\n"
      "  sums; all memory is read for it. TARGET is a process or a core.\n"},
+    {"check", as_cmd_check, AS_OPTION_MANY,
+     "arenadump check DUMP...\n"
+     "  Checks that each file is a dump, whole and sound: exit code 0. Prints nothing.\n"},
     {"png", as_cmd_png, AS_OPTION_OUTPUT | AS_OPTION_PALETTE | AS_OPTION_SCALE,
      "arenadump png TARGET -o DIR [--palette phusion|safe] [--scale N]\n"
      "  Draws every heap (one pixel for 16 bytes) and every arena (one cell for each\n"
@@ -217,11 +220,11 @@ static bool run(int argc, char **argv, struct as_error *err)
     if (*word)
         return as_fail(
             err, AS_USAGE,
-            "unknown command '%s': use summary, dump, png, chunks, leaks, types, owners, why, profile, record, "
+            "unknown command '%s': use summary, dump, check, png, chunks, leaks, types, owners, why, profile, record, "
             "full-record, trim, policy or inject (--help)",
             word);
     return as_fail(err, AS_USAGE,
-                   "give a command: summary, dump, png, chunks, leaks, types, owners, why, profile, record, "
+                   "give a command: summary, dump, check, png, chunks, leaks, types, owners, why, profile, record, "
                    "full-record, trim, policy or inject (--help)");
 }
 

@@ -321,7 +321,10 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
         return true;
     if (optind == argc)
         return as_fail(err, AS_USAGE, "%s: no target given: give a process id, a core file or a dump file", argv[0]);
-    o->target = argv[optind++];
+    o->targets = &argv[optind];
+    o->target_count = takes & AS_OPTION_MANY ? argc - optind : 1;
+    o->target = argv[optind];
+    optind += o->target_count;
     if ((takes & AS_OPTION_ADDRESS) && !read_chunk(o, argv[0], optind < argc ? argv[optind++] : NULL, err))
         return false;
     if (optind < argc)

@@ -22,10 +22,13 @@ enum as_option_bits {
     AS_OPTION_RECORD = 2048, // --for, --exact, --rates, --stop, --until-eof
     AS_OPTION_EVENTS = 4096,
     AS_OPTION_POLICY = 8192, // --timeout
+    AS_OPTION_MANY = 16384,  // targets
 };
 
 struct as_options {
-    const char *target;
+    const char *target; // the first
+    char *const *targets;
+    int target_count; // 1, unless the command takes many
     const char *output;
     bool json, chunks, objects, graph, tree, events, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto

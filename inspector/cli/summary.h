@@ -12,6 +12,9 @@
 // `from_dump`: the view was read from a dump file, which becomes the target's kind.
 bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct as_error *err);
 
+// The same as a text of `size` bytes, which the caller frees, in either case: of the target, not of a dump file.
+bool as_summary_text(const struct as_view *v, char **text, size_t *size, struct as_error *err);
+
 struct as_json;
 // A member {"count", "bytes"}; `key` as of as_json_object.
 void as_summary_tally(struct as_json *j, const char *key, struct as_tally tally);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A view as JSON, schema "arenascope.summary/1": docs/summary.schema.json describes every key.
+#define _GNU_SOURCE
 #include "cli/summary.h"
 
 #include "cli/json.h"
@@ -388,5 +389,14 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
     }
     as_arena_threads_free(&threads);
     as_pins_free(&pins);
+    return ok;
+}
+
+bool as_summary_text(const struct as_view *v, char **text, size_t *size, struct as_error *err)
+{
+    FILE *out = open_memstream(text, size);
+    bool ok = (out || as_fail(err, AS_NO_MEMORY, "no memory for the summary")) && as_summary_json(out, v, false, err);
+    if (out && fclose(out) != 0)
+        ok = as_fail(err, AS_NO_MEMORY, "no memory for the summary");
     return ok;
 }

@@ -15,6 +15,8 @@ struct as_dump_writer {
 
 // `path` NULL: a dump in memory (memfd), which as_dump_open_fd can read after as_dump_finish.
 bool as_dump_begin(struct as_dump_writer *w, const char *path, struct as_error *err);
+// As as_dump_begin, into an open file, which stays the caller's: as_output_begin_fd.
+bool as_dump_begin_fd(struct as_dump_writer *w, int fd, struct as_error *err);
 // Writes all but the chunks, which are in the file already, syncs, and puts the file in place (an existing regular file is
 // replaced; a symlink or anything else in the way is an error, AS_IO). file.fd stays open for as_dump_open_fd.
 bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct as_error *err);

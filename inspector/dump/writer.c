@@ -8,14 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
+// A walker that uses plain write(2) starts where the chunks belong.
+static bool seek_chunks(struct as_dump_writer *w, struct as_error *err)
+{
+    return lseek(w->file.fd, AS_DUMP_DATA_START, SEEK_SET) >= 0 || as_fail_errno(err, AS_IO, "cannot seek in the dump");
+}
+
 bool as_dump_begin(struct as_dump_writer *w, const char *path, struct as_error *err)
 {
-    if (!as_output_begin(&w->file, path, err))
-        return false;
-    // A walker that uses plain write(2) starts where the chunks belong.
-    if (lseek(w->file.fd, AS_DUMP_DATA_START, SEEK_SET) < 0)
-        return as_fail_errno(err, AS_IO, "cannot seek in the dump");
-    return true;
+    return as_output_begin(&w->file, path, err) && seek_chunks(w, err);
+}
+
+bool as_dump_begin_fd(struct as_dump_writer *w, int fd, struct as_error *err)
+{
+    return as_output_begin_fd(&w->file, fd, err) && seek_chunks(w, err);
 }
 
 static uint64_t align_up(uint64_t offset)

@@ -49,6 +49,7 @@ void as_store_free(struct as_store *s)
 #define AS_PLAIN(...)
 #include "model/sections.def"
     as_vec_free(&s->strings);
+    as_vec_free(&s->summary);
 }
 
 struct as_view as_store_view(const struct as_store *s)
@@ -61,5 +62,7 @@ struct as_view as_store_view(const struct as_store *s)
 #include "model/sections.def"
         .strings = s->strings.items,
         .strings_size = s->strings.count,
+        .summary = s->summary.items,
+        .summary_size = s->summary.count,
     };
 }

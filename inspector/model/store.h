@@ -17,6 +17,7 @@ struct as_store {
 #define AS_PLAIN(name, ...) // below
 #include "model/sections.def"
     struct as_strings strings;
+    AS_VEC(char) summary; // JSON
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.
     uint64_t chunk_count;
 };

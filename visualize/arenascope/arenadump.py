@@ -11,7 +11,7 @@ import sysconfig
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.interrupts import held_back
@@ -49,19 +49,36 @@ def find_arenadump() -> str:
     return found
 
 
-def run_arenadump(arguments: Sequence[str], descriptors: Sequence[int] = ()) -> str:
-    """Run arenadump and return its stdout; its remarks go to our stderr, its failure becomes an ArenascopeError.
+def to_stderr(remarks: str) -> None:
+    """Say what arenadump remarked."""
+    with suppress(OSError):  # a full disk: the answer is none the worse
+        sys.stderr.write(remarks)
 
-    `descriptors` are open files of ours that it gets, under the same numbers.
+
+def run_arenadump(
+    arguments: Sequence[str],
+    descriptors: Sequence[int] = (),
+    output: int | None = None,
+    remark: Callable[[str], None] = to_stderr,
+) -> str:
+    """Run arenadump and return its stdout; its failure becomes an ArenascopeError.
+
+    `descriptors` are open files of ours that it gets, under the same numbers. `output`: one that is its stdout.
+    `remark` gets what it says on stderr where it succeeds.
     """
-    return run_program([find_arenadump(), *arguments], descriptors)
+    return run_program([find_arenadump(), *arguments], descriptors, output, remark)
 
 
-def run_program(command: Sequence[str], descriptors: Sequence[int] = ()) -> str:
+def run_program(
+    command: Sequence[str],
+    descriptors: Sequence[int] = (),
+    output: int | None = None,
+    remark: Callable[[str], None] = to_stderr,
+) -> str:
     """Run arenadump, or arenascope itself, in the same way. `command` begins with its path."""
     program = command[0]
     try:
-        code, printed, remarks = _run(list(command), descriptors)
+        code, printed, remarks = _run(list(command), descriptors, subprocess.PIPE if output is None else output)
     except OSError as error:
         raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
     if code < 0:
@@ -69,8 +86,8 @@ def run_program(command: Sequence[str], descriptors: Sequence[int] = ()) -> str:
     if code:
         words = remarks.strip() or f"{program} failed with exit code {code} and gave no reason"
         raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: ").removeprefix("arenascope: "))
-    with suppress(OSError):  # a full disk: the answer is none the worse
-        sys.stderr.write(remarks)
+    if remarks:
+        remark(remarks)
     return printed
 
 
@@ -82,13 +99,12 @@ def _communicate(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     raise ArenascopeError(128 + signal.SIGTERM, "the command is being ended")
 
 
-def _run(command: list[str], descriptors: Sequence[int]) -> tuple[int, str, str]:
+def _run(command: list[str], descriptors: Sequence[int], output: int) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a program that goes with us when we are told to go."""
-    pipe = subprocess.PIPE
-    nothing = subprocess.DEVNULL
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     with (
         held_back() as release,
-        subprocess.Popen(command, stdin=nothing, stdout=pipe, stderr=pipe, pass_fds=descriptors) as child,
+        subprocess.Popen(command, stdin=nothing, stdout=output, stderr=pipe, pass_fds=descriptors) as child,
     ):
         try:
             release()
@@ -97,4 +113,4 @@ def _run(command: list[str], descriptors: Sequence[int]) -> tuple[int, str, str]
             child.kill()
             child.wait()  # on a KeyboardInterrupt Popen itself waits for a quarter of a second only
             raise
-    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    return child.returncode, (out or b"").decode("utf-8", "replace"), err.decode("utf-8", "replace")

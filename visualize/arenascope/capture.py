@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
 import tempfile
-import time
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope import dump_records as fmt
-from arenascope.arenadump import run_arenadump
+from arenascope.arenadump import run_arenadump, to_stderr
 from arenascope.dump import Dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-TEMPORARY: Final = "arenascope-"  # names of directories
-YOUNG: Final = 3600  # seconds
+    from collections.abc import Callable, Sequence
 
 
 class Look(NamedTuple):
@@ -52,38 +44,23 @@ def capture(target: str, options: Sequence[str] = ()) -> Look:
     """Look at the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
 
     What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
-    The temporary dump lies in a directory of ours (0700) and has no name any more when this returns: the mapping alone
-    keeps it. What a capture that was killed has left goes at the next one, an hour later.
+    The dump has no name: the mapping alone keeps it.
     """
-    if is_dump(target):
-        return Look(Dump(target), from_dump=True)
-    _sweep(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY) as folder, _claimed(folder):
-        path = str(Path(folder) / "dump")
-        run_arenadump(["dump", *options, "-o", path, "--", target])
-        return Look(Dump(path), from_dump=False)
+    (look,) = capture_all([(target, options)])
+    return look
 
 
-@contextmanager
-def _claimed(folder: str) -> Iterator[None]:
-    """Locked: whoever finds it knows that somebody uses it."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+def capture_all(asked: Sequence[tuple[str, Sequence[str]]], remark: Callable[[str], None] = to_stderr) -> list[Look]:
+    """As capture() of each target and its options. arenadump starts once for all the dump files."""
+    paths = [target for target, _ in asked if is_dump(target)]
+    dumps = iter(Dump.opened(paths) if paths else ())
+    return [
+        Look(next(dumps), from_dump=True) if target in paths else _taken(target, options, remark)
+        for target, options in asked
+    ]
 
 
-def _sweep(place: Path) -> None:
-    """Take away the directories of ours whose process was killed. A younger one is perhaps about to be locked."""
-    for each in place.glob(f"{TEMPORARY}????????"):
-        with suppress(OSError):
-            fd = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                about = os.fstat(fd)
-                if about.st_uid == os.geteuid() and about.st_mtime < time.time() - YOUNG:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(each)
-            finally:
-                os.close(fd)
+def _taken(target: str, options: Sequence[str], remark: Callable[[str], None]) -> Look:
+    with tempfile.TemporaryFile() as file:
+        run_arenadump(["dump", *options, "-o", "-", "--", target], output=file.fileno(), remark=remark)
+        return Look(Dump(target, file.fileno()), from_dump=False)

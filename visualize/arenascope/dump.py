@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Reads a dump file: maps it and hands out its sections as numpy arrays, without copying one.
 
-A dump may come from anywhere, so nothing in it is believed: what inspector/dump checks in C is checked here, before
-any array is handed out, and whatever does not hold is a DumpError. The file must not be cut short while it is mapped;
-arenadump never does that (it writes a new file and renames it).
+A dump may come from anywhere, so nothing in it is believed: `arenadump check` has checked the open file before it is
+mapped, and whatever does not hold is a DumpError. The file must not be cut short while it is mapped; arenadump never
+does that (it writes a new file and renames it).
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import stat
 import weakref
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from arenascope import dump_records as fmt
+from arenascope.arenadump import run_arenadump
 from arenascope.dump_records import SECTIONS, SINGLE, Sections
-from arenascope.errors import Code, DumpError
-from arenascope.validate import check_records
+from arenascope.errors import ArenascopeError, Code, DumpError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     Records = NDArray[np.void]
 
-SECTION_ALIGN: Final = 64
-MAX_SECTIONS: Final = 1024
+_DESCRIPTOR: Final = re.compile("/proc/self/fd/[0-9]+")
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # how surrogateescape marks such bytes
 
 
@@ -44,21 +45,31 @@ class Chunks(NamedTuple):
 class Dump(Sections):
     """A dump file, mapped. The arrays are read-only views of the file and keep it mapped as long as they live."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Map and check the file. DumpError: NO_TARGET, DENIED, or BAD_INPUT with what is wrong with it."""
+    def __init__(self, path: str | os.PathLike[str], descriptor: int | None = None) -> None:
+        """Open, check and map the file. DumpError: NO_TARGET, DENIED, or BAD_INPUT with what is wrong with it.
+
+        `descriptor`: the open file, which arenadump has checked already; then the path is its name, for errors.
+        """
         self.path: Final = os.fsdecode(path)
-        self.descriptor: Final = _open(self.path)  # open as long as the dump is: the file may lose its name
+        with _checked([self.path]) if descriptor is None else nullcontext([descriptor]) as (fd,):
+            self.descriptor: Final = os.dup(fd)  # open as long as the dump is: the file may lose its name
         weakref.finalize(self, os.close, self.descriptor)
-        self._data: Final = _map(self.path, self.descriptor)
-        sections = self._sections()
-        problem = check_records(sections)
-        if problem:
-            raise self._damaged(problem)
-        self.has_chunks: Final = "chunks" in sections
-        for name, dtype in SECTIONS.items():
-            records = sections.get(name, np.empty(0, dtype))
-            setattr(self, name, records[0] if name in SINGLE else records)
-        self._strings: Final = sections["strings"].tobytes()
+        try:
+            self._data: Final = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
+            sections = _sections(self._data)
+            for name, dtype in SECTIONS.items():
+                records = sections.get(name, np.empty(0, dtype))
+                setattr(self, name, records[0] if name in SINGLE else records)
+            self.has_chunks: Final = "chunks" in sections
+            self._strings: Final = sections["strings"].tobytes()
+        except (OSError, ValueError, LookupError) as error:
+            raise DumpError(Code.BAD_INPUT, f"'{self.path}' was changed while it was read: {error}") from error
+
+    @classmethod
+    def opened(cls, paths: Sequence[str]) -> list[Dump]:
+        """As Dump() of each of the files, which are checked together."""
+        with _checked(paths) as descriptors:
+            return [cls(path, fd) for path, fd in zip(paths, descriptors)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the dump to a new file of mode 0600: one that was captured has no name of its own any more."""
@@ -106,77 +117,33 @@ class Dump(Sections):
         covered = behind[-1] if len(behind) else 0
         return Chunks(record["start"] + behind - sizes, sizes, classes, bool(covered != limit))
 
-    def _bad(self, problem: str) -> DumpError:
-        return DumpError(Code.BAD_INPUT, f"'{self.path}' {problem}")
 
-    def _damaged(self, problem: str) -> DumpError:
-        return self._bad(f"is damaged: {problem}")
+@contextmanager
+def _checked(paths: Sequence[str]) -> Iterator[list[int]]:
+    """The descriptors of dump files, for as long as this lasts; arenadump has checked the very files.
 
-    def _sections(self) -> dict[str, NDArray[Any]]:
-        """The sections as arrays, each found to lie within the file."""
-        header = self._header()
-        table = np.frombuffer(self._data, fmt.SECTION, int(header["section_count"]), int(header["table_offset"]))
-        found: dict[str, NDArray[Any]] = {}
-        for entry in table:
-            name = bytes(entry["name"]).split(b"\0")[0].decode("ascii", "replace")
-            if name not in SECTIONS:
-                continue  # a later minor version's
-            problem = self._section_problem(name, entry)
-            if name in found:
-                problem = "is there twice"
-            if problem:
-                raise self._damaged(f'its section "{name}" {problem}')
-            found[name] = _records(self._data, name, entry)
-        for name in SECTIONS.keys() - found.keys() - {"chunks"}:
-            if name in SINGLE or header["minor"] >= fmt.MINOR:  # else it may be newer than the file
-                raise self._damaged(f'it has no section "{name}"')
-            found[name] = np.empty(0, SECTIONS[name])
-        return found
-
-    def _section_problem(self, name: str, entry: Any) -> str | None:
-        offset, count, record_size = int(entry["offset"]), int(entry["count"]), int(entry["record_size"])
-        if not _is_record_size(name, record_size):
-            return "has records of a size that no version has"
-        if name in SINGLE and count != 1:
-            return "does not have one record"
-        if offset < fmt.HEADER.itemsize or offset % SECTION_ALIGN:
-            return "is not aligned"
-        if offset + count * record_size > len(self._data):
-            return "does not fit the file"
-        return None
-
-    def _header(self) -> Any:
-        size = len(self._data)
-        magic = self._data[: len(fmt.MAGIC)]
-        if magic == fmt.MAGIC[:-1] + b"\r":
-            raise self._bad("was damaged by a transfer in text mode: copy it again in binary mode")
-        if magic != fmt.MAGIC:
-            raise self._bad(f"is not a dump of arenascope: it does not begin with {fmt.MAGIC.decode().strip()}")
-        header = np.frombuffer(self._data, fmt.HEADER, 1)[0]
-        version = f"{header['major']}.{header['minor']}"
-        if header["major"] > fmt.MAJOR:
-            raise self._bad(
-                f"was made by a newer arenascope (format {version}); this one reads {fmt.MAJOR}.x: update arenascope"
-            )
-        if header["major"] != fmt.MAJOR:
-            raise self._bad(f"has format {version}, which does not exist; this arenascope reads {fmt.MAJOR}.x")
-        wanted, count = int(header["file_size"]), int(header["section_count"])
-        if size < wanted:
-            raise self._bad(f"is truncated: {wanted - size} of its {wanted} bytes are missing")
-        fits = int(header["table_offset"]) + count * fmt.SECTION.itemsize <= size == wanted
-        sizes = (int(header["header_size"]), int(header["section_size"]))
-        if not fits or count > MAX_SECTIONS or sizes != (fmt.HEADER.itemsize, fmt.SECTION.itemsize):
-            raise self._damaged("its header does not fit the file")
-        return header
+    DumpError: one cannot be opened, is no dump, or is damaged; it says what is wrong.
+    """
+    with ExitStack() as stack:
+        descriptors = []
+        for path in paths:
+            descriptors.append(_open(path))
+            stack.callback(os.close, descriptors[-1])
+        names = {f"/proc/self/fd/{fd}": path for fd, path in zip(descriptors, paths)}
+        try:
+            run_arenadump(["check", "--", *names], descriptors)
+        except ArenascopeError as error:
+            words = _DESCRIPTOR.sub(lambda name: names.get(name[0], name[0]), str(error))
+            raise DumpError(error.code, words) from None
+        yield descriptors
 
 
-def _is_record_size(name: str, size: int) -> bool:
-    """Whether a record may end there: behind a field that we know (parts are of words), or behind all of them."""
-    dtype = SECTIONS[name]
-    if not dtype.fields or size >= dtype.itemsize:
-        return size == dtype.itemsize or bool(dtype.fields)
-    ends = {end for kind, at, *_ in dtype.fields.values() for end in range(at + kind.itemsize, at, -8)}
-    return size >= fmt.FIRST_SIZES[name] and size in ends
+def _sections(data: mmap.mmap) -> dict[str, NDArray[Any]]:
+    """The sections as arrays, those of a later minor version left out."""
+    header = np.frombuffer(data, fmt.HEADER, 1)[0]
+    table = np.frombuffer(data, fmt.SECTION, int(header["section_count"]), int(header["table_offset"]))
+    names = [bytes(entry["name"]).split(b"\0")[0].decode("ascii", "replace") for entry in table]
+    return {name: _records(data, name, entry) for name, entry in zip(names, table) if name in SECTIONS}
 
 
 def _records(data: mmap.mmap, name: str, entry: Any) -> NDArray[Any]:
@@ -203,17 +170,3 @@ def _open(path: str) -> int:
     except OSError as error:
         code = Code.DENIED if isinstance(error, PermissionError) else Code.NO_TARGET
         raise DumpError(code, f"cannot open '{path}': {error.strerror}") from error
-
-
-def _map(path: str, fd: int) -> mmap.mmap:
-    """The file's bytes, read-only."""
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise DumpError(Code.BAD_INPUT, f"'{path}' is not a regular file")
-        if status.st_size < fmt.HEADER.itemsize:
-            short = f"it is only {status.st_size} bytes long"
-            raise DumpError(Code.BAD_INPUT, f"'{path}' is not a dump of arenascope: {short}")
-        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise DumpError(Code.BAD_INPUT, f"'{path}' cannot be mapped: {error.strerror}") from error

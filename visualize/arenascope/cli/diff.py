@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.capture import capture
+from arenascope.capture import capture_all
 from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 from arenascope.compare import compare, moment_of, told
@@ -21,6 +21,8 @@ from arenascope.timeline.reader import moment_at
 from arenascope.timeline.store import is_timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from arenascope.compare import Moment
 
 
@@ -42,17 +44,28 @@ def diff(  # noqa: PLR0913 - one for each option
     """
     asked = {"--objects": objects, "--graph": graph}
     options = [*how, *(name for name, wanted in asked.items() if wanted)]
-    comparison = compare(*(_moment(each, options, named=objects or graph) for each in (before, after)))
+    comparison = compare(*_moments((before, after), options, named=objects or graph))
     if as_json:
         click.echo(json_text(told(comparison)))
     else:
         console().print(render_diff(comparison), crop=False)
 
 
-def _moment(target: str, options: list[str], *, named: bool) -> Moment:
+def _moments(targets: Sequence[str], options: list[str], *, named: bool) -> Iterator[Moment]:
+    """The two that are compared. Those of a timeline are there already."""
+    others = [target for target in targets if not _in_timeline(target)]
+    with waiting(f"inspecting {' and '.join(others)}"):
+        looks = iter(capture_all([(target, options) for target in others]))
+        for target in targets:
+            at = _in_timeline(target)
+            if at:
+                yield moment_at(*at, named=named)
+                continue
+            look = next(looks)
+            yield with_stacks(moment_of(look.dump, summarize(look.dump, from_dump=look.from_dump)), look.dump)
+
+
+def _in_timeline(target: str) -> tuple[str, str] | None:
+    """The timeline and the time of FILE@TIME; None: the target is something else."""
     file, at, when = target.rpartition("@")
-    if at and not Path(target).exists() and is_timeline(file):
-        return moment_at(file, when, named=named)
-    with waiting(f"inspecting {target}"):
-        look = capture(target, options)
-        return with_stacks(moment_of(look.dump, summarize(look.dump, from_dump=look.from_dump)), look.dump)
+    return (file, when) if at and not Path(target).exists() and is_timeline(file) else None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from arenascope.arenadump import run_arenadump
@@ -12,7 +14,9 @@ from arenascope.cli.progress import waiting
 
 @click.command()
 @click.argument("target")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write (mode 0600).")
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="The file to write (mode 0600); - is standard output."
+)
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @objects_option
 @graph_option
@@ -27,4 +31,5 @@ def dump(  # noqa: PLR0913 - one for each option
     asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
     options = [*how, *(name for name, yes in asked.items() if yes)]
     with waiting(f"inspecting {target}"):
-        run_arenadump(["dump", *options, f"--output={output}", "--", target])
+        stdout = sys.stdout.fileno() if output == "-" else None
+        run_arenadump(["dump", *options, f"--output={output}", "--", target], output=stdout)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from arenascope.capture import capture, is_dump
+from arenascope.capture import capture_all, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.extras import need
@@ -72,15 +72,12 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     from arenascope.report.html import render  # noqa: PLC0415 - not for a timeline
     from arenascope.report.model import build  # noqa: PLC0415
 
-    looks = []
-    for each in (target, after):
-        if each is not None:
-            asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
-            small = _is_small(each)
-            with waiting(f"inspecting {each}"):
-                looks.append(
-                    capture(each, [*how, *(name for name, yes in asked.items() if (small if yes is None else yes))])
-                )
+    asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
+    targets = [target] if after is None else [target, after]
+    with waiting(f"inspecting {' and '.join(targets)}"):
+        small = [_is_small(each) for each in targets]
+        options = [[*how, *(name for name, yes in asked.items() if (few if yes is None else yes))] for few in small]
+        looks = capture_all(list(zip(targets, options)))
     with waiting("drawing"):
         write_page(output, render(build(looks)))
         for kind, folder in pictures.items():

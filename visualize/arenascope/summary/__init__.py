@@ -9,6 +9,7 @@ What is not known is None. The schema says what each field means; the rows of a 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Optional
 
+from arenascope import __version__
 from arenascope.arenadump import run_arenadump
 from arenascope.decode import answer, document
 from arenascope.summary.heaps import (
@@ -138,16 +139,18 @@ def parse(text: str) -> Summary:
 
 
 def document_of(dump: "Dump", *, from_dump: bool = True) -> dict[str, Any]:
-    """The summary of a dump as arenadump prints it, whole.
+    """The summary that a dump has, whole. Of one that the agent or another version has written, arenadump makes it.
 
     `from_dump`: the target that was named is a dump file, not what was dumped just now.
     """
-    # By its descriptor: the file may have no name any more, or another file its name.
-    name = f"/proc/self/fd/{dump.descriptor}"
-    made = document(run_arenadump(["summary", "--json", "--", name], descriptors=(dump.descriptor,)), SCHEMA)
-    if not from_dump:
-        answer(Summary, made, SCHEMA)  # is it one?
-        made["target"] |= {"kind": made["target"]["dump_of"], "dump_of": None}
+    text = dump.summary.tobytes().decode("utf-8", "replace")
+    if not text or dump.string(dump.meta["tool_version"]) != __version__:
+        # By its descriptor: the file may have no name any more, or another file its name.
+        name = f"/proc/self/fd/{dump.descriptor}"
+        text = run_arenadump(["summary", "--json", "--", name], descriptors=(dump.descriptor,))
+    made = document(text, SCHEMA)
+    kind = made["target"]["dump_of"] or made["target"]["kind"]
+    made["target"] |= {"kind": "dump", "dump_of": kind} if from_dump else {"kind": kind, "dump_of": None}
     return made
 
 
