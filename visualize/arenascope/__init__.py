@@ -1,20 +1,75 @@
 # SPDX-License-Identifier: MIT
 """arenascope: where did a process's memory go, and what will bring it back?
 
-The C program `arenadump` looks at a process and writes a dump; this package reads dumps and shows what they say.
+    import arenascope
+
+    with arenascope.inspect(pid, graph=True) as snapshot:
+        print(snapshot.verdict.lead, snapshot.ledger["in_use"])
+        print(snapshot.owners().to_pandas())
+
+What is public is here, and in docs/python-api.md. The C program `arenadump` reads processes; this package starts it.
 """
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arenascope.api import (
+        Code,
+        Error,
+        LeakRow,
+        Ledger,
+        OwnerRow,
+        SiteRow,
+        Snapshot,
+        Table,
+        TypeRow,
+        diff,
+        inspect,
+        open_dump,
+        profile,
+        read_timeline,
+        read_trace,
+        trim,
+    )
+
+__all__ = [
+    "Code",
+    "Error",
+    "LeakRow",
+    "Ledger",
+    "OwnerRow",
+    "SiteRow",
+    "Snapshot",
+    "Table",
+    "TypeRow",
+    "__version__",
+    "diff",
+    "inspect",
+    "open_dump",
+    "profile",
+    "read_timeline",
+    "read_trace",
+    "trim",
+]
 
 __version__: str
 
 
-def __getattr__(name: str) -> str:
-    """The version, which is read when somebody asks."""
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from arenascope.version import version  # noqa: PLC0415
+def __getattr__(name: str) -> Any:
+    """What is public, loaded when somebody asks: a command of the terminal needs a part of it."""
+    if name == "__version__":
+        from arenascope.version import version  # noqa: PLC0415
 
-    return version()
+        return version()
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from arenascope import api  # noqa: PLC0415
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """For those who complete names."""
+    return __all__
