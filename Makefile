@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BUILD := build
 # Two more than there are processors, as many tests wait; up to four (memory). Tests that cannot run beside others wait for each other
-# (tests/tools/turns.py).
+# (tests/tools/machine_lock.py).
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 SPREAD = --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
@@ -168,7 +168,7 @@ bench:
 	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
 	$(VENV)/bin/python bench/recorder.py $(BENCH_RECORDER_ARGS)
 	$(VENV)/bin/python bench/profile_size.py
-	$(VENV)/bin/python bench/looks.py $(BENCH_LOOKS_ARGS)
+	$(VENV)/bin/python bench/snapshots.py $(BENCH_LOOKS_ARGS)
 	$(VENV)/bin/python bench/servers.py $(BENCH_SERVERS_ARGS)
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.

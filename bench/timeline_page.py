@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from report import ROOT, chromium, percentile
 
-from arenascope.compare.moment import Pages
+from arenascope.compare.digest import Pages
 from arenascope.report.html import render
-from arenascope.report.timeline import build
-from arenascope.timeline.group import process_at
-from arenascope.timeline.look import spent, take
+from arenascope.report.timeline_page import build
+from arenascope.timeline.poll_one import spent, take
+from arenascope.timeline.process_group import process_at
 from arenascope.timeline.store import TimelineStore, Turn
 from arenascope.timeline.watch import boot_id
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from tools import debian, durations, harness, kernel, programs, tiers, turns
+from tools import debian, durations, harness, kernel, machine_lock, programs, tiers
 from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
 from tools.stage import Stage
@@ -120,7 +120,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="module", autouse=True)
 def turn(request: pytest.FixtureRequest) -> Iterator[None]:
     """`make test` has several processes: a module of tests that trouble the whole machine runs alone."""
-    with turns.turn(alone=request.node.get_closest_marker("alone") is not None):
+    with machine_lock.turn(alone=request.node.get_closest_marker("alone") is not None):
         yield
 
 

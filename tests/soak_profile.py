@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from tools import debian, harness, programs
 from tools.control import RECORD, RECORD_END, ask, control_socket
-from tools.recording import hooks_left
+from tools.profiling import hooks_left
 
 THREADS = 16
 WHOLE = 20  # one round in so many is a whole recording; the first is, as it carries the recorder's code

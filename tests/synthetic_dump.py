@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arenascope.dump_records import SECTIONS
 
 from arenascope import dump_records as fmt
-from arenascope.dump_records import SECTIONS
 
 PAGE = 4096
 SECTION_ALIGN = 64

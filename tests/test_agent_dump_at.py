@@ -22,7 +22,7 @@ from tools import harness, programs
 from tools.stage import Stage, threads, until
 
 from arenascope.dump import Dump
-from arenascope.timeline.dumps import DumpFolder
+from arenascope.timeline.dump_directory import DumpFolder
 from arenascope.timeline.triggers import held_by
 
 # Forks; the child uses some processor time, after which a timer starts the agent's thread, and holds what it is told.

@@ -23,9 +23,9 @@ from tools.running import started
 
 from arenascope import dump_records as fmt
 from arenascope.cli.main import COMMANDS, HARMLESS, cli
-from arenascope.decode import answer
 from arenascope.dump import Dump
 from arenascope.errors import Code
+from arenascope.json_decode import answer
 from arenascope.render.summary import render_summary
 from arenascope.rows import RESIDENT
 from arenascope.summary import SCHEMA, Summary, document_of

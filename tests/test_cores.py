@@ -20,10 +20,10 @@ import pytest
 from conftest import fetched
 from tools import cores, debian, harness, odd
 
-from arenascope.capture import Look
 from arenascope.dump import Dump
-from arenascope.text import share
-from arenascope.text import size as readable
+from arenascope.humanize import share
+from arenascope.humanize import size as readable
+from arenascope.snapshot import Look
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 

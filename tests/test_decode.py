@@ -16,11 +16,11 @@ import pytest
 import synthetic_dump as synthetic
 
 from arenascope.cli.main import main
-from arenascope.decode import DecodeError, decode
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import look, spec
-from arenascope.experiment.store import Store
+from arenascope.experiment import final_snapshot, spec
+from arenascope.experiment.results_dir import Store
+from arenascope.json_decode import DecodeError, decode
 from arenascope.render.summary import render_summary
 from arenascope.summary import Summary, document_of, parse
 from arenascope.trim import Trim
@@ -208,17 +208,17 @@ def test_a_trim_is_read(tmp_path: Path) -> None:
 
 
 def test_an_experiments_ledger_is_read(tmp_path: Path, document: dict[str, Any]) -> None:
-    path = tmp_path / look.LEDGER
-    assert look.read(tmp_path) is None
+    path = tmp_path / final_snapshot.LEDGER
+    assert final_snapshot.read(tmp_path) is None
     path.write_text(json.dumps(document))
-    found = look.read(tmp_path)
+    found = final_snapshot.read(tmp_path)
     assert found
     assert (found.ledger["in_use"], found.allocator.malloc) == (document["ledger"]["in_use"], "glibc")
     del document["allocator"]
     for text, said in ((json.dumps(document), "allocator is missing"), ("{", "not JSON")):
         path.write_text(text)
         with pytest.raises(ArenascopeError, match=said) as raised:
-            look.read(tmp_path)
+            final_snapshot.read(tmp_path)
         assert raised.value.code == Code.BAD_INPUT
 
 

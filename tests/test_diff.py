@@ -25,15 +25,15 @@ from tools.keeps import Keeps
 from tools.running import process
 
 from arenascope import dump_records as fmt
-from arenascope.capture import Look
-from arenascope.compare import Moment, compare, moment_of, told
-from arenascope.compare.likeness import same_process
-from arenascope.compare.moment import Group, Named, Portion
+from arenascope.compare import Moment, compare, diff_json, moment_of
+from arenascope.compare.comparability import same_process
+from arenascope.compare.digest import Group, Named, Portion
 from arenascope.dump import Dump
 from arenascope.graph import Owner
 from arenascope.owners import owner_key
-from arenascope.profile.stacks import Stacks, group_of
+from arenascope.profile.site_digest import Stacks, group_of
 from arenascope.report.model import build
+from arenascope.snapshot import Look
 from arenascope.summary import summarize
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -18,7 +18,7 @@ from test_dump_folder import files
 from test_timeline import MIB, told
 from test_triggers import watching
 from tools import harness, programs
-from tools.recording import recording
+from tools.profiling import recording
 from tools.stage import Stage, until
 
 from arenascope.dump import Dump

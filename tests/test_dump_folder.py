@@ -20,17 +20,17 @@ from tools import harness
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.summary import Summary, summarize
-from arenascope.timeline.dumps import FREE, NAME, DumpFolder
-from arenascope.timeline.group import process_at
+from arenascope.timeline.dump_directory import FREE, NAME, DumpFolder
+from arenascope.timeline.process_group import process_at
 
 LARGE = 1 << 40
 STEP = 2 * MIB // CHUNK + 1  # chunks that are a little more than two MiB
 # Dump after dump of one look, in small pieces; a line for each that is there.
 WRITES = """
 import os, sys, time
-from arenascope.capture import capture
-from arenascope.timeline.dumps import DumpFolder
-from arenascope.timeline.group import process_at
+from arenascope.snapshot import capture
+from arenascope.timeline.dump_directory import DumpFolder
+from arenascope.timeline.process_group import process_at
 send = os.sendfile
 def slowly(out, source, offset, count):
     time.sleep(0.001)

@@ -12,13 +12,13 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
+from arenascope.dump_records import SECTIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools import harness
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS
 from arenascope.errors import Code, DumpError
 from arenascope.summary import summarize
 

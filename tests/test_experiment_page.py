@@ -21,13 +21,13 @@ from tools import tiers
 
 from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import maps, spec
+from arenascope.experiment import run_reports, spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
 from arenascope.experiment.charts import LEDGER, ledgers, over_time
 from arenascope.experiment.markdown import render as render_markdown
 from arenascope.experiment.page import render as render_page
+from arenascope.experiment.results_dir import Store
 from arenascope.experiment.sampler import Sample
-from arenascope.experiment.store import Store
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
 from arenascope.rows import RESIDENT
@@ -269,7 +269,7 @@ def test_links_lead_to_maps_wherever_the_results_lie(tmp_path: Path) -> None:
     folder = store.run_folder(store.plan[0])
     (folder / "dump.arenascope").touch()
     (folder / "map.html").touch()
-    assert maps.links(store, tmp_path) == {0: "50%25%20%231%3F/runs/0000-plain/map.html"}
+    assert run_reports.links(store, tmp_path) == {0: "50%25%20%231%3F/runs/0000-plain/map.html"}
 
 
 def test_every_row_of_the_ledger_has_a_colour_of_its_own() -> None:

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from arenascope.experiment.figures import average
+from arenascope.experiment.run_metrics import average
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.statistics import CONFIDENCE, compare, estimate, rank_test
 

@@ -38,7 +38,7 @@ from arenascope import rows
 from arenascope.exporter.metrics import ARENA_ROWS, FAMILIES, OTHERS
 from arenascope.exporter.server import CLIENTS, parse_address
 from arenascope.findings.verdict import RULES
-from arenascope.text import printable
+from arenascope.humanize import printable
 
 DASHBOARD = json.loads((DOCS / "exporter-dashboard.json").read_text())
 FREEZE = ("--mode=freeze", "--max-pause=10s")

@@ -25,20 +25,20 @@ from tools.running import mapped, process, started
 
 from arenascope import dump_records as fmt
 from arenascope import findings
-from arenascope.capture import Look
 from arenascope.compare import compare
 from arenascope.dump import Dump
 from arenascope.findings import Finding, Rank, judge, told
-from arenascope.remedy import trim_command
+from arenascope.humanize import size
 from arenascope.render.summary import render_summary
 from arenascope.report.compare import changes
-from arenascope.report.facts import PageFacts
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.html import render
+from arenascope.report.inputs import PageFacts
 from arenascope.report.model import build
 from arenascope.report.tables import tunables
+from arenascope.snapshot import Look
 from arenascope.summary import Releasable, parse
-from arenascope.text import size
+from arenascope.trim_commands import trim_command
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 OTHER_MALLOCS = {

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
+from arenascope.dump_records import SECTIONS, SINGLE
 from tools import golden, harness
 
 from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS, SINGLE
 
 pytestmark = pytest.mark.check
 

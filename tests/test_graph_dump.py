@@ -17,7 +17,7 @@ from tools.running import started
 
 from arenascope import dump_records as fmt
 from arenascope.compare import moment_of
-from arenascope.compare.moment import Portion
+from arenascope.compare.digest import Portion
 from arenascope.dump import Dump
 from arenascope.summary import summarize
 

@@ -18,7 +18,7 @@ from test_profile_attach import go, start, waits
 from tools import debian, harness, programs
 from tools.control import RECORDER_ROOM, ask, control_socket
 from tools.odd import needs_root
-from tools.recording import hooks_left, libc_as_in_its_file, profile, recording
+from tools.profiling import hooks_left, libc_as_in_its_file, profile, recording
 from tools.stage import Stage
 
 __all__ = ["sites"]  # a fixture

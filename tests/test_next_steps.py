@@ -22,14 +22,14 @@ import pytest
 from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
 from tools.preload import preloadable
-from tools.recording import recording
+from tools.profiling import recording
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
-from arenascope.findings.held import _of_graph
-from arenascope.findings.steps import of_runtime
+from arenascope.findings.in_use import _of_graph
+from arenascope.findings.next_steps import of_runtime
+from arenascope.humanize import size
 from arenascope.summary import parse
-from arenascope.text import size
 
 SLEEPS = re.compile(r"sleep 60\b")
 PATIENCE = 120  # seconds

@@ -18,11 +18,11 @@ import test_profile_entry
 from test_timeline_damage import BOOT, MIB, moment
 from tools import harness, odd
 
-from arenascope import files
+from arenascope import private_files
 from arenascope.cli.main import main
-from arenascope.text import json_text, printable, utf8
-from arenascope.timeline import cgroup, group
-from arenascope.timeline.group import Identity, OfCommand, all_processes, process_at
+from arenascope.humanize import json_text, printable, utf8
+from arenascope.timeline import cgroup, process_group
+from arenascope.timeline.process_group import Identity, OfCommand, all_processes, process_at
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import Member, Taken, TimelineStore, Turn
 
@@ -91,7 +91,7 @@ def test_the_store_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_a_page_takes_any_name(tmp_path: Path) -> None:
-    files.write_page(str(tmp_path / "page"), NAME.decode("utf-8", "surrogateescape"))
+    private_files.write_page(str(tmp_path / "page"), NAME.decode("utf-8", "surrogateescape"))
     assert (tmp_path / "page").read_text(encoding="utf-8") == REPLACED
 
 
@@ -105,10 +105,10 @@ def test_lines_of_the_kernels_end_with_a_newline_alone(tmp_path: Path, monkeypat
         cgroup, "Path", lambda name: tmp_path / Path(name).name if "/proc/" in str(name) else Path(name)
     )
     assert [os.fsencode(each.place) for each in cgroup.mounts()] == [b"/cg\xffroup"]
-    monkeypatch.setattr(group, "PROC", tmp_path)
+    monkeypatch.setattr(process_group, "PROC", tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "cgroup").write_bytes(b"0::/sl\xe2\x80\xa8i\xffce\n")
-    assert [os.fsencode(each) for each in group.cgroups_of(1)] == [b"/sl\xe2\x80\xa8i\xffce"]
+    assert [os.fsencode(each) for each in process_group.cgroups_of(1)] == [b"/sl\xe2\x80\xa8i\xffce"]
 
 
 def test_a_long_name_of_letters_that_are_not_ascii() -> None:

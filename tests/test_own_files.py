@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from test_timeline_damage import BOOT, MIB, good
 
-from arenascope import files
+from arenascope import private_files
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment.store import EXPERIMENT, Store
+from arenascope.experiment.results_dir import EXPERIMENT, Store
 from arenascope.timeline.own_copy import Copy, untouchable
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import COMPANIONS, TimelineStore
@@ -247,15 +247,15 @@ def test_an_empty_directory_of_others_gets_no_results(tmp_path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    files.create(path).close()
+    private_files.create(path).close()
 
 
 def _create_text(path: Path) -> None:
-    files.create_text(path).close()
+    private_files.create_text(path).close()
 
 
 def _write_json(path: Path) -> None:
-    files.write_json(path, {})
+    private_files.write_json(path, {})
 
 
 def test_no_file_of_results_is_emptied_by_another_name(tmp_path: Path) -> None:

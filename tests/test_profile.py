@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tools import debian, harness, programs
-from tools.recording import profile
+from tools.profiling import profile
 from tools.stage import Stage, kill, until
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_profile import by_stack, compare, sites, truth
 from tools import debian, harness, programs
-from tools.recording import Recording, has_agent, hooks_left, libc_as_in_its_file, profile, recorded, recording
+from tools.profiling import Recording, has_agent, hooks_left, libc_as_in_its_file, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
 __all__ = ["sites"]  # a fixture

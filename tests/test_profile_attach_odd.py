@@ -18,7 +18,7 @@ from test_profile import compare, sites, truth
 from test_profile_attach import DENIED, GONE, NO_MALLOC, UNSUPPORTED, go, is_clean, start, waits
 from tools import debian, harness, odd, programs
 from tools.injection import TRACER
-from tools.recording import Recording, has_agent, hooks_left, profile, recorded, recording
+from tools.profiling import Recording, has_agent, hooks_left, profile, recorded, recording
 from tools.stage import Stage, threads, until
 
 __all__ = ["sites"]  # a fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import soak_profile
 from tools import debian, harness, programs
 from tools.injection import selfcheck, under
-from tools.recording import hooks_left, profile, recorded, recording
+from tools.profiling import hooks_left, profile, recorded, recording
 from tools.stage import Stage, until
 
 RATE = 1000  # one recognised stack in so many may be wrong

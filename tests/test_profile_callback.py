@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, harness, programs
-from tools.recording import profile
+from tools.profiling import profile
 from tools.stage import Stage, until
 
 LIBRARY = ("allocates", debian.NATIVE, "-shared", "-fPIC", "-DROOM=64")

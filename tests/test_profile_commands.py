@@ -22,8 +22,8 @@ from test_graph_schemas import closed
 from tools import harness, odd, programs
 from tools.stage import until
 
-from arenascope.profile.read import profile_of, read_profile
-from arenascope.text import MINUS
+from arenascope.humanize import MINUS
+from arenascope.profile.from_json import profile_of, read_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())

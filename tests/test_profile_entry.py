@@ -18,10 +18,10 @@ import pytest
 from test_profile import FUNCTIONS, by_stack, compare, sites, truth
 from test_profile_attach import go, is_clean, start
 from tools import debian, harness, programs
-from tools.recording import Recording, hooks_left, profile, recorded, recording
+from tools.profiling import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage, kill, until
 
-from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.from_json import profile_of, read_profile
 
 __all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/profile.schema.json").read_text())
 UNSUPPORTED = 5
 MAGIC = b"areprof1"
-TABLE = struct.Struct("<3Q")  # offset, size, used (inspector/profile/layout.h)
+TABLE = struct.Struct("<3Q")  # offset, size, used (inspector/profile/tables.h)
 TABLES_AT = 80
 SAMPLED, FRAMES, STACKS, MODULES = 3, 4, 5, 6  # which of the tables they are, and bytes of an entry:
 ENTRY = {SAMPLED: 24, FRAMES: 8, STACKS: 4}

@@ -16,12 +16,12 @@ from rich.console import Console
 from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
 from tools import harness
 
-from arenascope.profile.listing import Listing, listings
+from arenascope.humanize import short_name
+from arenascope.profile.from_json import profile_of, read_profile
 from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
-from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.source_lines import Listing, listings
 from arenascope.profile.sources import is_newer, read_source
 from arenascope.render.listing import render_listings
-from arenascope.text import short_name
 
 SHOWN = f"{CACHE / MEBIBYTE:.1f} MiB"
 

@@ -19,13 +19,13 @@ import pytest
 from test_graph_schemas import closed
 from test_profile_commands import SCHEMA, arenascope
 from tools import harness, odd, programs
-from tools.recording import profile
+from tools.profiling import profile
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
+from arenascope.profile.from_json import profile_of, read_profile
 from arenascope.profile.model import Profile
 from arenascope.profile.pprof import encode
-from arenascope.profile.read import profile_of, read_profile
 
 PAGE = 4096
 SITES = "abcdefgh"

@@ -15,13 +15,13 @@ import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from test_profile_commands import arenascope
 from tools import emulated, harness, interpreters, programs, tiers
-from tools.recording import profile
+from tools.profiling import profile
 from tools.stage import Stage, kill, until
 from tools.tab import write
 
 from arenascope.dump import Dump
+from arenascope.profile.from_json import profile_of, read_profile
 from arenascope.profile.model import rows
-from arenascope.profile.read import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"

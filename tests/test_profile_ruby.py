@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from tools import emulated, harness, interpreters, programs, tiers
-from tools.recording import profile
+from tools.profiling import profile
 from tools.stage import Stage, kill, until
 
-from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.from_json import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
 AGAIN = Path(__file__).parent / "programs" / "again.rb"

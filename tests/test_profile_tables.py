@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness, programs
-from tools.recording import profile, recording
+from tools.profiling import profile, recording
 from tools.stage import Stage, until
 
 UNSUPPORTED = 5

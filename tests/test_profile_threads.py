@@ -16,15 +16,15 @@ import pytest
 from report_fixtures import browser
 from test_profile_python import RELEASES, command
 from tools import debian, harness, programs, tiers
-from tools.recording import profile, recording
+from tools.profiling import profile, recording
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
 
 from arenascope.dump import Dump
 from arenascope.profile.folded import folded
+from arenascope.profile.from_json import profile_of, read_profile
 from arenascope.profile.model import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
 from arenascope.profile.pprof import encode
-from arenascope.profile.read import profile_of, read_profile
 
 __all__ = ["browser"]  # a fixture
 PYTHON = Path(__file__).parent / "programs" / "by_thread.py"

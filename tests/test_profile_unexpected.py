@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from test_profile import Names, compare, truth
 from tools import debian, emulated, harness, programs
-from tools.recording import profile, recording
+from tools.profiling import profile, recording
 from tools.stage import Stage
 
 # Of programs/stepped.c.

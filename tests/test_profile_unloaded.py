@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_profile_entry import libc_code, symbol
 from tools import debian, harness, interpreters, programs
-from tools.recording import Recording, hooks_left, profile, recorded, recording
+from tools.profiling import Recording, hooks_left, profile, recorded, recording
 from tools.stage import Stage
 
 FLAGS = ("-shared", "-fPIC", f"-I{programs.SOURCES / 'unloads'}")

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from tools import cores, harness, kernel
 from tools.control import UNSUPPORTED
-from tools.recording import recording
+from tools.profiling import recording
 from tools.stage import Stage, until
 
 from arenascope.rows import BY_NAME

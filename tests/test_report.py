@@ -17,9 +17,9 @@ from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
-from arenascope.report.shares import linear
-from arenascope.report.shares import rgb as encoded_of
-from arenascope.report.stills import blended
+from arenascope.report.image_export import blended
+from arenascope.report.page_colours import linear
+from arenascope.report.page_colours import rgb as encoded_of
 from arenascope.summary import document_of
 
 

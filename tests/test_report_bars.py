@@ -13,9 +13,9 @@ from report_fixtures import browser, one, two
 from tools.tab import Tab
 
 from arenascope.dump import Dump
-from arenascope.report import figures
-from arenascope.report.pages import DumpPages
-from arenascope.report.regions import regions
+from arenascope.report import histograms
+from arenascope.report.map_data import DumpPages
+from arenascope.report.map_order import regions
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 PANELS = """section => [...document.querySelectorAll(`#${section} .bars > svg`)].slice(0, -1).map(panel => {
@@ -44,12 +44,12 @@ def read_bytes(words: str) -> float:
     return float(number) * UNITS[unit]
 
 
-def histograms(dump: Dump) -> dict[str, figures.Histogram | None]:
+def histograms(dump: Dump) -> dict[str, histograms.Histogram | None]:
     laid = regions([dump])
     states = DumpPages(dump, laid, 0).states()[: laid.malloc_total]
     return {
-        "sizes": figures.by_chunk_size(dump),
-        "runs": figures.by_free_run(states, laid, int(dump.meta["page_size"])),
+        "sizes": histograms.by_chunk_size(dump),
+        "runs": histograms.by_free_run(states, laid, int(dump.meta["page_size"])),
     }
 
 
@@ -78,7 +78,7 @@ def test_bars_are_as_high_as_their_bytes(
         for name, series in held.items():
             largest = max(max(each) for each in held.values())
             assert drawn[name] == pytest.approx(series, rel=0.02, abs=largest / 1000), name
-        assert len(panels) == 1 + (section == "sizes" and figures.PINNING in held)
+        assert len(panels) == 1 + (section == "sizes" and histograms.PINNING in held)
         tab.context.close()
 
 

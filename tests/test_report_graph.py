@@ -19,10 +19,10 @@ from tools.tab import Tab, page_addresses, write
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
-from arenascope.report import holders
-from arenascope.report.pages import DumpPages
-from arenascope.report.regions import regions
-from arenascope.text import size
+from arenascope.humanize import size
+from arenascope.report import page_users
+from arenascope.report.map_data import DumpPages
+from arenascope.report.map_order import regions
 
 EVIL = b'</script><script>window.owned=1</script>"><img src=x onerror=window.owned=1>'
 
@@ -247,12 +247,12 @@ def test_before_and_after_say_what_grew(keeps: Keeps, browser: Any, tmp_path: Pa
 def test_the_map_has_the_holders_of_each_page(keeps: Keeps) -> None:
     dump = keeps.dump
     laid = regions([dump])
-    names, held = holders.of_dumps([dump])
+    names, held = page_users.of_dumps([dump])
     part = DumpPages(dump, laid, 0)
-    counts, on_map = holders.put_in_order(*held[0].on_pages(), part.source[: laid.malloc_total])
+    counts, on_map = page_users.put_in_order(*held[0].on_pages(), part.source[: laid.malloc_total])
     known = held[0].on_map()[0]
     first = np.cumsum(counts, dtype=np.int64) - counts
-    wanted: dict[int, list[holders.Holder]] = {}
+    wanted: dict[int, list[page_users.Holder]] = {}
     for place in dump.graph_places:
         wanted.setdefault(int(place["page"]), []).append(held[0].holder(dump.graph_holders[place["holder"]]))
     for index, record in enumerate(part.source[: laid.malloc_total].tolist()):

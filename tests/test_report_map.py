@@ -17,9 +17,9 @@ from tools.tab import Tab, near, write
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.report.colours import Colour
-from arenascope.report.pages import DumpPages
-from arenascope.report.regions import regions
-from arenascope.report.shares import encoded, light_of
+from arenascope.report.map_data import DumpPages
+from arenascope.report.map_order import regions
+from arenascope.report.page_colours import encoded, light_of
 
 PAGE = 4096
 MOST = 0.7  # of Rss: "most of it is on the map"

@@ -18,16 +18,16 @@ from test_profile_pages import SITES, Keeper, keeping
 from test_profile_python import command, truth
 from test_report_graph import EVIL, rows
 from tools import harness, tiers
-from tools.recording import profile
+from tools.profiling import profile
 from tools.stage import Stage
 from tools.tab import Tab, page_addresses, write
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
-from arenascope.profile.calls import DEEPEST, grow, numbered, place_of
+from arenascope.humanize import size
+from arenascope.profile.call_tree import DEEPEST, grow, numbered, place_of
 from arenascope.profile.language import OTHER, UNKNOWN, language_of
 from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
-from arenascope.text import size
 
 
 class Kept(NamedTuple):

@@ -16,11 +16,11 @@ from tools.tab import Tab, page_addresses, write
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
+from arenascope.humanize import share, size
 from arenascope.report import ruby
-from arenascope.report.facts import PageFacts
-from arenascope.report.regions import regions
+from arenascope.report.inputs import PageFacts
+from arenascope.report.map_order import regions
 from arenascope.summary import document_of
-from arenascope.text import share, size
 
 # As the demo: threads make strings and drop most of them; of the objects every third is dropped.
 BURST = """

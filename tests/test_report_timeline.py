@@ -19,10 +19,10 @@ from timeline_fixtures import SIZES, held, one_look, page_of, real, screenshots,
 from tools import tiers
 from tools.tab import Tab, near, rgb, violations
 
-from arenascope.compare.moment import HeapHeld, Pages
-from arenascope.report import over_time
-from arenascope.report.bands import HIGH, stacked, top_of
+from arenascope.compare.digest import HeapHeld, Pages
+from arenascope.report import timeline_series
 from arenascope.report.colours import Colour
+from arenascope.report.stacked_area import HIGH, stacked, top_of
 from arenascope.rows import BY_NAME, RESIDENT
 from arenascope.timeline.reader import bodies, moment_of_look, read
 from arenascope.timeline.store import Taken
@@ -238,13 +238,13 @@ def test_growth_tables_sort_and_have_their_trends(tab: Tab, real: Path) -> None:
 def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
     """The upper edge of each row's area, at each moment, is the sum of the rows up to it."""
     timeline = read(str(real))
-    course = over_time.course(timeline)
+    course = timeline_series.course(timeline)
     top, _ = top_of(course.largest)
     assert top >= course.largest > 0.5 * top
     sums = np.zeros(16)
     paths = {band.title: band.path for band in stacked(course.at, course.layers(), course.runs, top)}
     assert paths.keys() == set(tab.js("[...document.querySelectorAll('#course path > title')].map(e => e.textContent)"))
-    for row in over_time.ROWS:
+    for row in timeline_series.ROWS:
         sums += [turn.looks[0].rows[row.name] or 0 for turn in timeline.turns]
         if BY_NAME[row.name].title not in paths:
             continue

@@ -19,12 +19,12 @@ from test_timeline import opened
 from timeline_fixtures import BEGIN, SECOND, held, one_look, page_of, real, show, tab, written
 from tools.tab import Tab
 
-from arenascope.compare.moment import Pages
+from arenascope.compare.digest import Pages
 from arenascope.errors import ArenascopeError, Code
-from arenascope.report import over_time, reels
-from arenascope.report.bands import Layer, stacked
+from arenascope.report import map_frames, timeline_series
 from arenascope.report.html import render
-from arenascope.report.timeline import build
+from arenascope.report.stacked_area import Layer, stacked
+from arenascope.report.timeline_page import build
 from arenascope.timeline.reader import moment_of_look, read
 from arenascope.timeline.store import Taken, Turn
 
@@ -49,9 +49,9 @@ def test_unknown_is_said(browser: Any, one_look: Taken, tmp_path: Path) -> None:
     without = dataclasses.replace(one_look, moment=dataclasses.replace(moment, rows=rows))
     nothing = dataclasses.replace(one_look, moment=dataclasses.replace(moment, rss=None, rows=dict.fromkeys(rows)))
     path = written(tmp_path / "timeline", [(1, [each]) for each in (one_look, without, nothing, one_look)])
-    course = over_time.course(read(str(path)))
+    course = timeline_series.course(read(str(path)))
     assert course.runs == [slice(0, 2), slice(3, 4)]
-    rest = next(layer.held for layer in course.layers() if layer.title == over_time.UNTOLD)
+    rest = next(layer.held for layer in course.layers() if layer.title == timeline_series.UNTOLD)
     assert rest.tolist() == pytest.approx([0, moment.rows["stacks"], np.nan, 0], nan_ok=True)
     tab = Tab(browser, page_of(path))
     show(tab, 1)
@@ -160,12 +160,12 @@ def test_a_large_timeline_is_told_coarser(
     moments = tab.js("arenascope.reel.moments")
     cells = tab.js("arenascope.reel.total")
     assert moments[-1] == turns - 1
-    assert cells <= reels.MOST_CELLS
+    assert cells <= map_frames.MOST_CELLS
     hint = tab.page.locator("#map .hint").first.inner_text()
     last = read(str(path)).turns[-1].looks[0]
     states = moment_of_look(str(path), last.id)[0].pages
     assert states
-    if pages > reels.MOST_CELLS:
+    if pages > map_frames.MOST_CELLS:
         assert "4 neighbouring pages" in hint
         counts = np.array([(states.state.reshape(-1, 4) == state).sum(axis=1) for state in range(9)])
         wanted = np.argmax(counts, axis=0)
@@ -194,8 +194,8 @@ def test_many_turns_are_shown_by_their_highest(one_look: Taken, tmp_path: Path) 
     ]
     path = written(tmp_path / "timeline", turns, every=1)  # old turns would be thinned out
     timeline = read(str(path))
-    course = over_time.course(timeline)
-    assert len(course.moments) == over_time.MOST_MOMENTS
+    course = timeline_series.course(timeline)
+    assert len(course.moments) == timeline_series.MOST_MOMENTS
     assert course.moments[0] == timeline.turns[0]
     assert course.moments[-1] == timeline.turns[-1]
     assert course.largest == max(turn.looks[0].rss or 0 for turn in timeline.turns)

@@ -17,8 +17,8 @@ from timeline_fixtures import BEGIN, SECOND, SIZES, moved, page_of, screenshots,
 from tools import harness, tiers
 from tools.tab import Tab, violations
 
-from arenascope.compare.moment import Group, Named, Portion
-from arenascope.timeline.group import Identity
+from arenascope.compare.digest import Group, Named, Portion
+from arenascope.timeline.process_group import Identity
 from arenascope.timeline.reader import groups_of, moment_of_look, read
 from arenascope.timeline.store import Taken, Turn
 from arenascope.timeline.suspects import ended_processes, suspects_of

@@ -25,6 +25,7 @@ from tools import harness, odd, programs
 from arenascope.timeline import watch
 from arenascope.timeline.reader import LookRow, ProcessRow, groups_of, read
 from arenascope.timeline.store import TimelineStore, Turn
+from arenascope.timeline.suspect_text import evidence, rate_words, suspect_words
 from arenascope.timeline.suspects import (
     CHUNKS,
     SITE,
@@ -39,7 +40,6 @@ from arenascope.timeline.suspects import (
     suspects_of,
 )
 from arenascope.timeline.watch import Watch
-from arenascope.timeline.wording import evidence, rate_words, suspect_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

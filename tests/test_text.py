@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope import text
+from arenascope import humanize
 
 pytestmark = pytest.mark.check
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.check
     ],
 )
 def test_sizes(number: int | None, shown: str) -> None:
-    assert text.size(number) == shown
-    assert text.signed(number) == (f"+{shown}" if number and number > 0 else shown)
+    assert humanize.size(number) == shown
+    assert humanize.signed(number) == (f"+{shown}" if number and number > 0 else shown)
 
 
 def test_narrow_sizes() -> None:
-    assert [text.compact(number) for number in (12_900_000, -12_900_000, -5, 0)] == [
+    assert [humanize.compact(number) for number in (12_900_000, -12_900_000, -5, 0)] == [
         "12.3M",
         "\N{MINUS SIGN}12.3M",
         "\N{MINUS SIGN}5B",
@@ -53,4 +53,4 @@ def test_narrow_sizes() -> None:
     ],
 )
 def test_times_are_rounded_before_the_unit_is_chosen(seconds: float, shown: str) -> None:
-    assert text.span(seconds) == shown
+    assert humanize.span(seconds) == shown

@@ -28,13 +28,13 @@ from tools import harness, odd, programs
 from arenascope.compare import compare, moment_of
 from arenascope.dump import Dump
 from arenascope.summary import summarize
-from arenascope.timeline import pack, store, watch
-from arenascope.timeline.group import OfCgroup, OfCommand, OfPid, all_processes, process_at
-from arenascope.timeline.look import take
-from arenascope.timeline.pack import Frame, applied, delta
+from arenascope.timeline import delta_codec, store, watch
+from arenascope.timeline.delta_codec import Frame, applied, delta
+from arenascope.timeline.poll_one import take
+from arenascope.timeline.process_group import OfCgroup, OfCommand, OfPid, all_processes, process_at
 from arenascope.timeline.reader import moment_of_look, read
+from arenascope.timeline.retention import DAY, HOUR, SECOND, WEEK, TurnTime, surplus
 from arenascope.timeline.store import APPLICATION, NoRoomError, TimelineStore, Turn
-from arenascope.timeline.thin import DAY, HOUR, SECOND, WEEK, TurnTime, surplus
 from arenascope.timeline.watch import SHARE, Watch
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/timeline.schema.json").read_text())
@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
 # Turn after turn without a pause; a line for each that is in the file.
 TURNS = """
 import sys
-from arenascope.timeline.group import OfPid, process_at
+from arenascope.timeline.process_group import OfPid, process_at
 from arenascope.timeline.store import TimelineStore
 from arenascope.timeline.watch import Watch, boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
@@ -56,8 +56,8 @@ while True:
 # Looks that were taken once, written as fast as this goes.
 WRITES = """
 import sys, time
-from arenascope.timeline.group import process_at
-from arenascope.timeline.look import take
+from arenascope.timeline.process_group import process_at
+from arenascope.timeline.poll_one import take
 from arenascope.timeline.store import TimelineStore, Turn
 from arenascope.timeline.watch import boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
@@ -199,17 +199,22 @@ def test_a_moment_comes_back_as_it_was(arenadump: harness.Arenadump, tmp_path: P
             dump = Dump(tmp_path / f"{number}")
             moments.append(moment_of(dump, summarize(dump)))
             grows.grow(300)
-    bodies = [pack.body_of(moment, {"in use": 5}) for moment in moments]
+    bodies = [delta_codec.body_of(moment, {"in use": 5}) for moment in moments]
     frame = Frame(json.loads(json.dumps(bodies[0])), moments[0].pages)
     for moment, body in zip(moments[1:], bodies[1:]):
         assert moment.pages
-        packed = pack.pack_body(body, frame), pack.pack_pages(moment.pages, moment.who.page_size, frame.pages)
-        assert len(packed[1]) < len(pack.pack_pages(moment.pages, moment.who.page_size, None))
-        pages = pack.unpack_pages(packed[1], frame.pages)
+        packed = (
+            delta_codec.pack_body(body, frame),
+            delta_codec.pack_pages(moment.pages, moment.who.page_size, frame.pages),
+        )
+        assert len(packed[1]) < len(delta_codec.pack_pages(moment.pages, moment.who.page_size, None))
+        pages = delta_codec.unpack_pages(packed[1], frame.pages)
         assert np.array_equal(pages.address, moment.pages.address)
         assert np.array_equal(pages.state, moment.pages.state)
         when = moment.who.time or "", moment.who.time_ns or 0
-        back = pack.moment_from(pack.unpack_body(packed[0], frame), moment.rows, moment.rss, when, pages, {})
+        back = delta_codec.moment_from(
+            delta_codec.unpack_body(packed[0], frame), moment.rows, moment.rss, when, pages, {}
+        )
         for name in ("who", "rss", "swap", "rows", "chunks", "arenas", "sizes", "pins", "heaps"):
             assert getattr(back, name) == getattr(moment, name), name
         assert compare(moment, back).pinned_pages

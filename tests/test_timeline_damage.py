@@ -23,10 +23,10 @@ import pytest
 
 from arenascope import rows
 from arenascope.cli.main import main
-from arenascope.compare.moment import ArenaHeld, Group, HeapHeld, Moment, Named, Pages, PinsOf, Portion, Seen
+from arenascope.compare.digest import ArenaHeld, Group, HeapHeld, Moment, Named, Pages, PinsOf, Portion, Seen
 from arenascope.errors import ArenascopeError, Code
-from arenascope.timeline import columns, pack
-from arenascope.timeline.group import Identity
+from arenascope.timeline import columns, delta_codec
+from arenascope.timeline.process_group import Identity
 from arenascope.timeline.store import Member, Taken, TimelineStore, Turn
 
 SECOND = 10**9
@@ -301,7 +301,7 @@ def packed(value: Any) -> bytes:
 def blob(path: Path, table: str, column: str = "body") -> Any:
     with closing(sqlite3.connect(path)) as db:
         data = db.execute(f"SELECT {column} FROM {table} ORDER BY 1 DESC").fetchone()[0]
-    return pack.unpack_json(data)
+    return delta_codec.unpack_json(data)
 
 
 @pytest.mark.parametrize("table", ["frames", "groups", "looks"])

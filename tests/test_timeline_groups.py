@@ -13,11 +13,11 @@ import pytest
 from test_suspects import growing_by_type, growing_when_asked
 from test_timeline import MIB, arenascope, group_of, intact, look_at, opened
 
-from arenascope.compare.moment import Group, Named, Portion
-from arenascope.timeline import groups
+from arenascope.compare.digest import Group, Named, Portion
+from arenascope.timeline import named_totals
 from arenascope.timeline.reader import groups_of, moment_of_look, read
+from arenascope.timeline.retention import HOUR, SECOND, TurnTime, surplus
 from arenascope.timeline.store import Turn
-from arenascope.timeline.thin import HOUR, SECOND, TurnTime, surplus
 from arenascope.timeline.watch import SHARE, Deep, Watch
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
@@ -46,12 +46,12 @@ def test_what_is_not_listed_is_in_the_others() -> None:
         ("kind", f"{n}", None): Named(f"owner {n}", Portion(1000 - n, None)) for n in range(500)
     }
     listed["x" * 5000] = Named("long", Portion(1 << 20, None))
-    told = groups._told(Group(listed, whole=False, others=Portion(7, None)))
-    assert len(told["listed"]) == groups.MOST
+    told = named_totals._told(Group(listed, whole=False, others=Portion(7, None)))
+    assert len(told["listed"]) == named_totals.MOST
     assert told["whole"] is False
     assert told["others"] == [(1 << 20) + 7 + sum(1000 - n for n in range(200, 500)), None]
-    assert groups._told(Group(listed))["whole"] is False, "all were known, and are not all listed"
-    back = groups.groups_from({"owners": json.loads(json.dumps(told)), "other": {}})
+    assert named_totals._told(Group(listed))["whole"] is False, "all were known, and are not all listed"
+    back = named_totals.groups_from({"owners": json.loads(json.dumps(told)), "other": {}})
     assert back.keys() == {"owners"}
     assert back["owners"].held(("kind", "199", None)) == Portion(801, None)
     assert back["owners"].held(("kind", "200", None)) == Portion(None, None)

@@ -22,15 +22,15 @@ from test_graph_schemas import closed
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
 
-from arenascope.known import SHORT
-from arenascope.live.machine import Entry, Figures, Processes, Standing
-from arenascope.live.purse import DEBT, SHARE, START, Purse
-from arenascope.live.view import COLUMNS, RSS, Choice, Quantity, held_of, lines_of, summed
-from arenascope.live.work import SLOWEST, MachineScene
+from arenascope.coverage import SHORT
+from arenascope.humanize import age, compact
+from arenascope.live.columns import COLUMNS, RSS, Choice, Quantity, held_of, lines_of, summed
+from arenascope.live.cpu_budget import DEBT, SHARE, START, Purse
+from arenascope.live.process_table import Entry, Figures, Processes, Standing
+from arenascope.live.scheduler import SLOWEST, MachineScene
 from arenascope.render.top import LEAST, Drawing, columns_for, draw_line, header
-from arenascope.text import age, compact
-from arenascope.timeline.group import Identity, Process, all_processes
-from arenascope.timeline.look import spent
+from arenascope.timeline.poll_one import spent
+from arenascope.timeline.process_group import Identity, Process, all_processes
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/top.schema.json").read_text())
 ROWS = [name.replace(" ", "_") for name in SHORT]

@@ -30,15 +30,15 @@ from tools.odd import state, wait_for
 
 from arenascope import dump_records as fmt
 from arenascope.arenadump import leaving
-from arenascope.compare.moment import Pages
+from arenascope.compare.digest import Pages
+from arenascope.humanize import compact
 from arenascope.live.app import Live
-from arenascope.live.lines import Lines
-from arenascope.live.machine import Processes
+from arenascope.live.columns import Choice
+from arenascope.live.line_widget import Lines
+from arenascope.live.process_table import Processes
 from arenascope.live.screens import MachineScreen, ProcessScreen
-from arenascope.live.view import Choice
 from arenascope.render.top_process import cells_of
-from arenascope.text import compact
-from arenascope.timeline.group import process_at
+from arenascope.timeline.process_group import process_at
 
 HOW = ["--mode=freeze", "--max-pause=9s"]
 KILLS = int(os.environ.get("KILLS", "6"))  # `make kills`: 100

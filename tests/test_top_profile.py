@@ -22,7 +22,7 @@ from test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, sho
 from textual.pilot import Pilot
 from tools import harness, interpreters
 from tools.odd import build, running, wait_for
-from tools.recording import hooks_left, profile, recording
+from tools.profiling import hooks_left, profile, recording
 
 from arenascope.live.app import Live
 

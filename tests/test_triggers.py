@@ -24,9 +24,9 @@ from arenascope.summary import Summary
 from arenascope.timeline import cgroup
 from arenascope.timeline import reader as timeline_reader
 from arenascope.timeline.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
-from arenascope.timeline.dumps import DumpFolder
-from arenascope.timeline.group import process_at
-from arenascope.timeline.keeper import DumpKeeper
+from arenascope.timeline.dump_directory import DumpFolder
+from arenascope.timeline.dump_triggered import DumpKeeper
+from arenascope.timeline.process_group import process_at
 from arenascope.timeline.triggers import AGAIN, Triggers, When, held_by, parse_when
 from arenascope.timeline.watch import Watch
 

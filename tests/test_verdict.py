@@ -19,9 +19,9 @@ from tools import harness, jvms, programs
 from tools.running import process, started
 
 from arenascope.findings import Facts, Finding, Rank, judge
+from arenascope.humanize import size
 from arenascope.rows import BY_NAME, RESIDENT
 from arenascope.summary import parse
-from arenascope.text import size
 
 MIB = 1 << 20
 ROWS = [row.name for row in RESIDENT]

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
+from arenascope.dump_records import SECTIONS
 from tools import command, harness, programs
 
 from arenascope import __version__
-from arenascope.capture import capture
 from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError, Code, DumpError
+from arenascope.snapshot import capture
 from arenascope.summary import document_of, printed
 
 

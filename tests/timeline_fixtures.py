@@ -12,7 +12,7 @@ from test_timeline import look_at, opened, started, told
 from tools.tab import Tab
 
 from arenascope.report.html import render
-from arenascope.report.timeline import build
+from arenascope.report.timeline_page import build
 from arenascope.timeline.store import Taken, Turn
 
 SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"

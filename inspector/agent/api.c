@@ -2,11 +2,11 @@
 // The functions of arenascope.h. Each does its work in the calling thread, where it blocks signals and cancellation, and keeps
 // errno. What it leaves behind is the reason of a failure, for arenascope_error().
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/dump_at.h"
 #include "agent/errors.h"
 #include "agent/policy.h"
-#include "agent/record.h"
+#include "agent/profile_session.h"
 #include "agent/signal_mask.h"
 #include "agent/signals.h"
 #include "agent/trim.h"

@@ -2,7 +2,7 @@
 // Locks each arena while a capture walks it, so that malloc does not change the arena meanwhile.
 #pragma once
 
-#include "capture/capture.h"
+#include "snapshot/snapshot.h"
 
 struct as_arena_locks {
     uint64_t arena;      // address of the arena that is locked now; 0: none

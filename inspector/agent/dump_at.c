@@ -3,14 +3,14 @@
 // as the walk takes: one in `every`, and never more than 0.5 % of a processor. The look that meets a condition is the dump.
 #include "agent/dump_at.h"
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/log.h"
-#include "agent/pattern.h"
+#include "agent/dump_name.h"
 #include "agent/policy.h"
 #include "agent/worker.h"
 #include "dump/dump.h"
 #include "ledger/ledger.h"
-#include "profile/switch.h"
+#include "profile/enable.h"
 #include "target/process/procfs.h"
 
 #include <stdio.h>

@@ -2,11 +2,11 @@
 // The environment is read once, when the library is loaded. No thread is started unless a policy needs one. The gem (ruby-ext/) is
 // built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/log.h"
 #include "agent/policy.h"
 #include "agent/preloaded.h"
-#include "agent/record.h"
+#include "agent/profile_session.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "agent/preloaded.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/dump_at.h"
-#include "agent/exit_look.h"
-#include "agent/full_record.h"
+#include "agent/exit_leaks.h"
+#include "agent/trace_file.h"
 #include "agent/log.h"
-#include "profile/switch.h"
+#include "profile/enable.h"
 
 // A full record has a profile with it.
 static void start_recorder(const char *rates, const char *record)

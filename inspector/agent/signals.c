@@ -8,7 +8,7 @@
 #include "agent/agent.h"
 #include "agent/exit_dump.h"
 #include "agent/log.h"
-#include "agent/pattern.h"
+#include "agent/dump_name.h"
 #include "agent/signal_safety.h"
 #include "agent/worker.h"
 

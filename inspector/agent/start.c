@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The start of the library, and of a child of fork().
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/last_thread.h"
-#include "agent/self.h"
+#include "agent/own_process.h"
 #include "agent/signal_safety.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
-#include "profile/switch.h"
+#include "profile/enable.h"
 
 #include <pthread.h>
 

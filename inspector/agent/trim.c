@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/trim.h"
-#include "agent/self.h"
+#include "agent/own_process.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 // agent. The worker thread has its own working directory and root, too: those of the moment at which it was started.
 #include "agent/worker.h"
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/own_snapshot.h"
 #include "agent/control.h"
 #include "agent/descriptors.h"
 #include "agent/last_thread.h"

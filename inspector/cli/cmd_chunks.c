@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One line for each chunk, for other programs: "0x55d0c0de02a0 48 in_use".
 #include "cli/cli.h"
-#include "cli/look.h"
-#include "cli/names.h"
+#include "cli/open_target.h"
+#include "cli/enum_names.h"
 #include "model/chunks.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "cli/look.h"
-#include "cli/text.h"
+#include "cli/open_target.h"
+#include "cli/humanize.h"
 #include "inject/client.h"
 
 #include <stdio.h>

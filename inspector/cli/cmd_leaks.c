@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What nothing points to any more.
 #include "cli/cli.h"
-#include "cli/graph.h"
-#include "cli/text.h"
+#include "cli/graph_command.h"
+#include "cli/humanize.h"
 #include "graph/leaks.h"
 
 #include <inttypes.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Who holds the chunks in use: variables, stacks and mappings, by what would be free without each.
 #include "cli/cli.h"
-#include "cli/graph.h"
+#include "cli/graph_command.h"
 #include "cli/json.h"
-#include "cli/text.h"
+#include "cli/humanize.h"
 #include "graph/owners.h"
-#include "graph/several.h"
-#include "graph/tree.h"
-#include "graph/unused.h"
+#include "graph/shared_owners.h"
+#include "graph/type_tree.h"
+#include "graph/vector_slack.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/open_target.h"
 #include "config.h"
 #include "png/png.h"
 

@@ -1,226 +1,206 @@
 // SPDX-License-Identifier: MIT
-// Who allocated what is in use, and who allocates most: what a recorder in the process has written down.
+// arenadump record: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
+// profile when our connection is closed, so that nothing has to be undone when we are killed.
+#define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/json.h"
-#include "cli/look.h"
-#include "cli/names.h"
-#include "cli/stacks.h"
-#include "cli/text.h"
-#include "config.h"
-#include "record/format.h"
+#include "cli/open_target.h"
+#include "cli/humanize.h"
+#include "inject/load_recorder.h"
+#include "inject/entry_guard.h"
+#include "inject/filters.h"
+#include "inject/mappings.h"
+#include "profile/head.h"
+#include "target/process/process.h"
+#include "target/process/procfs.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SITES = 20 };
+// The three signals that end a recording, and what they did before.
+static const int enders[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDERS = sizeof enders / sizeof enders[0] };
 
-static void put_kept(struct as_json *j, const struct as_view *v, uint64_t site)
+static volatile sig_atomic_t told_to_end;
+
+static void on_signal(int signal)
 {
-    static const struct as_profile_kept_record unknown = {
-        .pinned = AS_UNKNOWN,
-        .stranded = AS_UNKNOWN,
-        .pages = AS_UNKNOWN,
-        .pages_stranded = AS_UNKNOWN,
-        .returned = AS_UNKNOWN,
-    };
-    static const struct as_json_field fields[] = {
-        AS_JSON_FIELD(as_profile_kept_record, pinned), AS_JSON_FIELD(as_profile_kept_record, stranded),
-        AS_JSON_FIELD(as_profile_kept_record, pages), AS_JSON_FIELD(as_profile_kept_record, pages_stranded),
-        AS_JSON_FIELD(as_profile_kept_record, returned)};
-    as_json_object(j, "kept");
-    as_json_numbers(j, site < v->profile_kept_count ? &v->profile_kept[site] : &unknown, fields,
-                    sizeof fields / sizeof *fields);
-    as_json_object_end(j);
+    (void)signal;
+    told_to_end = 1;
 }
 
-// NULL: there is none any more, or the id has no meaning here.
-static const struct as_thread_record *living(const struct as_view *v, const struct as_profile_thread_record *one)
-{
-    for (uint64_t i = 0; one->flags & AS_PROFILE_THREAD_HERE && i < v->thread_count; i++)
-        if (v->threads[i].tid == one->tid)
-            return &v->threads[i];
-    return NULL;
-}
+struct listening {
+    struct sigaction before[ENDERS];
+    sigset_t mask;
+};
 
-static void put_threads(struct as_json *j, const struct as_view *v)
+// From now on these signals wait for the ppoll() below.
+static void listen_for_signals(struct listening *l)
 {
-    as_json_array(j, "threads");
-    for (uint64_t i = 0; i < v->profile_thread_count; i++) {
-        const struct as_thread_record *thread = living(v, &v->profile_threads[i]);
-        as_json_object(j, NULL);
-        as_json_number(j, "tid", v->profile_threads[i].tid ? v->profile_threads[i].tid : AS_UNKNOWN);
-        if (thread && thread->name[0] != '\0')
-            as_json_text(j, "name", thread->name, sizeof thread->name);
-        else
-            as_json_string(j, "name", NULL);
-        as_json_object_end(j);
+    struct sigaction action = {0};
+    action.sa_handler = on_signal;
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < ENDERS; i++) {
+        sigaddset(&blocked, enders[i]);
+        // nohup and background shells ignore some of them on purpose.
+        if (sigaction(enders[i], NULL, &l->before[i]) == 0 && l->before[i].sa_handler != SIG_IGN)
+            sigaction(enders[i], &action, NULL);
     }
-    as_json_array_end(j);
+    sigprocmask(SIG_BLOCK, &blocked, &l->mask);
 }
 
-// The shares of a site, of which the first is *share; then it is that of the next site.
-static void put_shares(struct as_json *j, const struct as_view *v, uint64_t site, uint64_t *share)
+// A second signal ends us as ever.
+static void stop_listening(const struct listening *l)
 {
-    as_json_array(j, "threads");
-    for (; *share < v->profile_share_count && v->profile_shares[*share].site == site; ++*share) {
-        const struct as_profile_share_record *s = &v->profile_shares[*share];
-        as_json_object(j, NULL);
-        as_json_number(j, "thread", s->thread < v->profile_thread_count ? s->thread : AS_UNKNOWN);
-        as_stacks_put_counts(j, "in_use", s->count, s->bytes);
-        as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
-        as_json_object_end(j);
+    for (size_t i = 0; i < ENDERS; i++)
+        sigaction(enders[i], &l->before[i], NULL);
+    sigprocmask(SIG_SETMASK, &l->mask, NULL);
+}
+
+// Whether nobody can write to standard input any more. What was written is passed over.
+static bool input_has_ended(void)
+{
+    char passed_over[256];
+    ssize_t got = read(STDIN_FILENO, passed_over, sizeof passed_over);
+    return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+static bool was_ended(const struct as_client *agent, struct as_error *err)
+{
+    return as_fail(
+        err, AS_TARGET_GONE,
+        "the recording in process %d was ended before its time, by another arenadump, or with the process: no "
+        "dump was written",
+        agent->pid);
+}
+
+// Until the time is over or a signal has come; *abandoned: until standard input has ended. False: the agent has closed the connection.
+static bool wait_for_end(const struct as_client *agent, const struct as_options *o, const struct listening *l,
+                         bool *abandoned, struct as_error *err)
+{
+    uint64_t deadline = o->for_ns ? as_now_ns() + o->for_ns : UINT64_MAX;
+    struct pollfd files[] = {{.fd = agent->socket, .events = POLLIN},
+                             {.fd = o->until_eof ? STDIN_FILENO : -1, .events = POLLIN}};
+    for (uint64_t now = as_now_ns(); !told_to_end && !*abandoned && now < deadline; now = as_now_ns()) {
+        uint64_t left = deadline - now;
+        const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        if (ppoll(files, 2, o->for_ns ? &limit : NULL, &l->mask) <= 0)
+            continue;
+        if (files[0].revents)
+            return was_ended(agent, err);
+        *abandoned = files[1].revents && input_has_ended();
     }
-    as_json_array_end(j);
+    return true;
 }
 
-static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t site, uint64_t *share)
+// An agent that has been in the process for long may be of an earlier build, with its own recorder. What it does is known at the end of
+// the recording, or now. Where another arenadump has ended the recording since, the agent has closed the connection before it
+// gave the tables back.
+static bool is_readable(const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
-    const struct as_profile_site_record *s = &p->view->profile_sites[site];
-    const struct as_view *v = p->view;
-    as_json_object(j, NULL);
-    as_stacks_put_counts(j, "in_use", s->count, s->bytes);
-    as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
-    as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
-    put_kept(j, v, site);
-    put_shares(j, v, site, share);
-    as_json_number(j, "samples", s->samples);
-    as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
-    if (p->tree) {
-        as_json_number(j, "stack", s->stack);
-    } else {
-        as_json_array(j, "stack");
-        for (uint32_t i = s->stack; i < v->profile_stack_count; i = v->profile_stacks[i].caller)
-            as_stacks_put_frame(j, p, &v->profile_frames[v->profile_stacks[i].frame]);
-        as_json_array_end(j);
-    }
-    as_json_object_end(j);
+    if (!as_process_refresh_maps(as_process_of(t), false, err))
+        return false;
+    if (as_profile_find(t) != 0)
+        return true;
+    struct pollfd connection = {.fd = agent->socket, .events = POLLIN};
+    return poll(&connection, 1, 0) > 0
+               ? was_ended(agent, err)
+               : as_fail(err, AS_UNSUPPORTED,
+                         "the agent in process %d is of another build, whose recordings this arenadump cannot read: "
+                         "nothing is recorded; use the arenadump that loaded it, or start the process again",
+                         agent->pid);
 }
 
-static void put_json(struct as_stack_printing *printing)
+// With an agent that is there already nobody has looked at its mappings and filters.
+static bool has_room(const struct as_options *o, struct as_target *t, struct as_error *err)
 {
-    const struct as_view *v = printing->view;
-    const struct as_profile_record *p = v->profile;
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.profile/1");
-    as_json_string(&j, "version", AS_VERSION);
-    as_json_time(&j, "time", v->meta->time_ns);
-    as_json_object(&j, "target");
-    as_json_string(&j, "kind", as_target_kind_name(v->meta->target_kind));
-    as_json_number(&j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
-    as_json_text(&j, "comm", v->meta->comm, sizeof v->meta->comm);
-    as_json_object_end(&j);
-    as_json_string(&j, "mode", as_mode_name(v->meta->mode));
-    as_json_time(&j, "started", p->started_ns);
-    as_json_bool(&j, "on", p->flags & AS_PROFILE_ON);
-    as_json_bool(&j, "every_page", p->flags & AS_PROFILE_EXACT);
-    static const struct as_json_field fields[] = {
-        AS_JSON_FIELD(as_profile_record, large),   AS_JSON_FIELD(as_profile_record, mean),
-        AS_JSON_FIELD(as_profile_record, memory),  AS_JSON_FIELD(as_profile_record, misses),
-        AS_JSON_FIELD(as_profile_record, checked), AS_JSON_FIELD(as_profile_record, wrong),
-        AS_JSON_FIELD(as_profile_record, lost),    AS_JSON_FIELD(as_profile_record, cut),
-        AS_JSON_FIELD(as_profile_record, samples), AS_JSON_FIELD(as_profile_record, unsampled)};
-    as_json_string(&j, "hooks", p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : "slots");
-    as_json_number(&j, "page_rate", p->page_rate);
-    as_json_numbers(&j, p, fields, sizeof fields / sizeof *fields);
-    as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
-    as_stacks_put_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
-    as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
-    as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
-    as_json_array(&j, "unknown_interpreters");
-    as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
-    as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
-    as_json_array_end(&j);
-    put_threads(&j, v);
-    as_stacks_put_modules(&j, v);
-    if (printing->tree)
-        as_stacks_put_tree(&j, printing);
-    as_json_array(&j, "sites");
-    uint64_t share = 0;
-    for (uint64_t i = 0; i < v->profile_site_count; i++)
-        put_site(&j, printing, i, &share);
-    as_json_array_end(&j);
-    as_json_object_end(&j);
-    putchar('\n');
+    struct as_process *p = as_process_of(t);
+    return o->force || (as_process_refresh_maps(p, false, err) &&
+                        as_inject_has_mappings(p, AS_RECORDER_MAPPINGS, err) && as_inject_passes_filters(p, true, err));
 }
 
-static void print_head(const struct as_profile_record *p)
+// Begins the recording. Hooks at entries that somebody left who was killed are taken out.
+static bool begin(const struct as_options *o, const struct as_client *agent, struct as_target *t,
+                  struct as_entry_guard *guard, uint64_t *page, struct as_error *err)
 {
-    char since[AS_TIME_SIZE], known[AS_SIZE_TEXT], unseen[AS_SIZE_TEXT], lost[AS_SIZE_TEXT], memory[AS_SIZE_TEXT];
-    char allocated[AS_SIZE_TEXT];
-    printf("Profile since %s, %s\n", as_format_time(p->started_ns, since) ? since : "an unknown time",
-           p->flags & AS_PROFILE_ON ? "going on" : "ended");
-    if (p->flags & AS_PROFILE_EXACT)
-        printf("every chunk in use was looked up; ");
-    else
-        printf("one page in %" PRIu32 " is watched, its chunks stand for all; ", p->page_rate);
-    printf("the tables take %s\n", as_format_size(p->memory, memory));
-    if (p->hooks == AS_HOOKS_AT_ENTRIES)
-        printf("hooks at the entries of malloc and its kin: calls through pointers are seen, too\n");
-    else if (p->hooks == AS_HOOKS_IN_SLOTS)
-        printf("hooks in slots: calls through pointers that were copied before are not seen\n");
-    printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
-           as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
-           as_format_size(p->lost_bytes, lost));
-    if (p->lost)
-        printf("recorded without a stack: %" PRIu64 " allocations, freed or not (no room in the tables, as a rule)\n",
-               p->lost);
-    if (p->lost_alloc_bytes)
-        printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
-    printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
-           p->checked, p->cut);
-    as_stacks_print_unknown(AS_RECORD_PYTHON, p->unknown_python);
-    as_stacks_print_unknown(AS_RECORD_RUBY, p->unknown_ruby);
+    char rates[AS_CONTROL_RATES];
+    snprintf(rates, sizeof rates, "%s%s%s", o->rates ? o->rates : "", o->rates && o->exact ? "," : "",
+             o->exact    ? "exact"
+             : !o->rates ? "1"
+                         : "");
+    if (!has_room(o, t, err) || !as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
+        return false;
+    bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
+              : *page != 0 ? as_entries_mend(t, *page, err)
+                           : true;
+    struct as_error late;
+    if (!ok)
+        as_record_end(agent, page, &late);
+    return ok && is_readable(agent, t, err);
 }
 
-static void print_site(struct as_stack_printing *p, const struct as_profile_site_record *s)
+static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
-    char bytes[AS_SIZE_TEXT], allocated[AS_SIZE_TEXT];
-    printf("%11s %12" PRIu64 "  %11s allocated (estimate)\n", as_format_size(s->bytes, bytes), s->count,
-           as_format_size(s->alloc_bytes, allocated));
-    as_stacks_print(p, s->stack);
+    struct listening l;
+    struct as_entry_guard guard = {.socket = -1};
+    uint64_t page = 0;
+    bool abandoned = false;
+    listen_for_signals(&l);
+    bool ok = begin(o, agent, t, &guard, &page, err);
+    if (ok)
+        fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
+                o->for_ns ? "" : "; Ctrl-C ends the recording");
+    ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
+    stop_listening(&l);
+    // While it goes on: of places that are used again afterwards nobody would know.
+    ok = ok && (abandoned || as_cmd_dump(o, err));
+    struct as_error late;
+    ok = as_entry_guard_end(&guard, t, page, ok ? err : &late) && ok;
+    ok = ok && as_record_end(agent, &page, err);
+    if (ok && abandoned) // last: perhaps nobody reads standard error any more either
+        fprintf(stderr, "arenadump: standard input has ended, and with it the recording: no dump was written\n");
+    return ok;
 }
 
-static void print_text(struct as_stack_printing *p)
+// Whoever recorded may have been killed, and left hooks at entries.
+static bool stop(const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
-    const struct as_view *v = p->view;
-    print_head(v->profile);
-    printf("\n%11s %12s\n", "in use", "chunks");
-    for (uint64_t i = 0; i < v->profile_site_count && i < SITES; i++)
-        print_site(p, &v->profile_sites[i]);
-    if (v->profile_site_count > SITES)
-        printf("... and %" PRIu64 " more sites (--json lists all)\n", v->profile_site_count - SITES);
+    uint64_t page;
+    return as_record_end(agent, &page, err) && (page == 0 || as_entries_mend(t, page, err));
 }
 
-static bool fail_without_profile(const struct as_view *v, const char *target, struct as_error *err)
+static bool is_possible(const struct as_options *o, struct as_error *err)
 {
-    for (uint64_t i = 0; i < v->runtime_count; i++)
-        if (v->runtimes[i].kind == AS_RUNTIME_RECORDER && v->runtimes[i].state == AS_REGIONS_UNPROVEN)
-            return as_fail(err, AS_UNSUPPORTED,
-                           "'%s' has no profile that this arenadump can read: what begins as the tables of a recorder "
-                           "is not as it knows them. Look with the arenadump of the version that the agent in the "
-                           "process has",
-                           target);
-    return as_fail(err, AS_UNSUPPORTED,
-                   "'%s' has no profile: run the program by `arenascope run --profile -- COMMAND`, or record the "
-                   "running process (`arenadump record PID -o FILE`)",
-                   target);
+#if defined(__x86_64__)
+    (void)o;
+    (void)err;
+    return true;
+#else
+    return !o->entry || as_fail(err, AS_UNSUPPORTED,
+                                "--entry: the entries of malloc and its kin can be patched on x86-64 alone; record "
+                                "without it");
+#endif
 }
 
-bool as_cmd_profile(const struct as_options *o, struct as_error *err)
+bool as_cmd_record(const struct as_options *o, struct as_error *err)
 {
     struct as_look look;
-    bool ok = as_look_open(&look, o->target, err) && as_look_take(&look, o, NULL, false, err);
-    if (ok && look.view.profile_count == 0)
-        ok = fail_without_profile(&look.view, o->target, err);
-    struct as_stack_printing printing = {.view = &look.view, .err = err, .tree = o->tree, .ok = true};
-    ok = ok && as_frame_names_open(&printing.names, &look, err);
-    if (ok && o->json)
-        put_json(&printing);
-    else if (ok)
-        print_text(&printing);
-    as_frame_names_close(&printing.names);
+    struct as_client agent = {.socket = -1};
+    struct as_inject_result result;
+    struct as_inject_options how = as_options_injection(o);
+    how.present_only = o->stop;
+    how.mappings = o->stop ? 0 : AS_RECORDER_MAPPINGS;
+    how.everywhere = !o->stop;
+    if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
+        return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
+    bool ok = is_possible(o, err) && as_look_open_process(&look, "record", o->target, err);
+    ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
+    ok = ok && (o->stop ? stop(&agent, look.target, err) : record(o, &agent, look.target, err));
+    as_client_close(&agent);
     as_look_close(&look);
-    return ok && printing.ok;
+    return ok;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/graph.h"
+#include "cli/graph_command.h"
 #include "cli/summary.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "cli/look.h"
+#include "cli/open_target.h"
 #include "cli/summary.h"
-#include "cli/text.h"
+#include "cli/humanize.h"
 #include "inject/client.h"
 #include "ledger/ledger.h"
 #include "target/process/procfs.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the chunks in use are: counts and bytes by type.
 #include "cli/cli.h"
-#include "cli/graph.h"
-#include "cli/text.h"
-#include "graph/record_types.h"
+#include "cli/graph_command.h"
+#include "cli/humanize.h"
+#include "graph/section_types.h"
 
 #include <inttypes.h>
 #include <stdio.h>

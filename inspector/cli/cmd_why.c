@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Why a chunk is still there: the way to it from a root.
 #include "cli/cli.h"
-#include "cli/graph.h"
-#include "cli/text.h"
-#include "graph/way.h"
+#include "cli/graph_command.h"
+#include "cli/humanize.h"
+#include "graph/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // The functions of a profile's frames, by files of this machine: programs, libraries, their debug information, perf maps.
 #pragma once
 
-#include "cli/look.h"
+#include "cli/open_target.h"
 #include "symbolize/places.h"
 
 struct as_frame_names {

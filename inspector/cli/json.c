@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/json.h"
 
-#include "cli/text.h"
+#include "cli/humanize.h"
 #include "target/target.h"
 
 #include <inttypes.h>

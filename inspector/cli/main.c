@@ -2,10 +2,10 @@
 // arenadump: the small program for a bare machine.
 #include "cli/cli.h"
 #include "cli/memory_limit.h"
-#include "cli/text.h"
+#include "cli/humanize.h"
 #include "config.h"
 #include "dump/format.h"
-#include "graph/names.h"
+#include "graph/demangle.h"
 
 #include <errno.h>
 #include <signal.h>

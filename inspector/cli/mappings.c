@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/mappings.h"
 
-#include "cli/text.h"
+#include "cli/humanize.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/options.h"
 
-#include "cli/names.h"
+#include "cli/enum_names.h"
 #include "dump/format.h"
 #include "libc/libc.h"
 #include "png/palette.h"

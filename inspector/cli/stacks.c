@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/stacks.h"
-#include "cli/text.h"
-#include "record/format.h"
+#include "cli/humanize.h"
+#include "trace/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

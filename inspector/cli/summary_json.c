@@ -4,7 +4,7 @@
 #include "cli/summary.h"
 
 #include "cli/json.h"
-#include "cli/names.h"
+#include "cli/enum_names.h"
 #include "ledger/evidence.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"

@@ -2,8 +2,8 @@
 // The objects of runtimes in the summary for the terminal.
 #include "cli/summary.h"
 
-#include "cli/text.h"
-#include "cli/writer.h"
+#include "cli/humanize.h"
+#include "cli/terminal.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 // The summary for the terminal: what a tired engineer has to know first comes first.
 #include "cli/summary.h"
 
-#include "cli/names.h"
-#include "cli/text.h"
-#include "cli/writer.h"
+#include "cli/enum_names.h"
+#include "cli/humanize.h"
+#include "cli/terminal.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "target/target.h"

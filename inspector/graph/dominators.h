@@ -7,7 +7,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "graph/objects.h"
+#include "graph/graph_objects.h"
 #include "graph/owners.h"
 
 // Places in the tree are numbered in the order in which a depth-first search meets them: 0 is the root of all, and each place's

@@ -6,7 +6,7 @@
 #ifdef HAVE_LIBDW
 
 #include "base/workers.h"
-#include "graph/names.h"
+#include "graph/demangle.h"
 #include "libc/sources.h"
 #include "target/paths.h"
 #include "target/process/procfs.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "graph/dwarf_split.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 #include "base/align.h"
 #include "base/memory.h"
 #include "base/workers.h"
-#include "graph/pieces.h"
+#include "graph/edge_parts.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 
 #include "graph/edges.h"
 #include "graph/index.h"
-#include "graph/objects.h"
+#include "graph/graph_objects.h"
 #include "graph/patterns.h"
 #include "graph/vtables.h"
 #include "target/target.h"

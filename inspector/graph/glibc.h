@@ -7,7 +7,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/roots.h"
 
 enum {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/gobject.h"
 #include "base/memory.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/shapes.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "graph/llvm.h"
 #include "graph/mark.h"
 #include "graph/openssl.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/qt.h"
 #include "graph/redis.h"
 #include "graph/shapes.h"

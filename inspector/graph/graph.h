@@ -2,12 +2,12 @@
 // Who leads to whom: the chunks in use of a target, the pointers between them, and the words outside that lead to them.
 #pragma once
 
-#include "capture/options.h"
+#include "snapshot/options.h"
 #include "graph/dwarf_files.h"
 #include "graph/edges.h"
 #include "graph/index.h"
-#include "graph/interpreter.h"
-#include "graph/objects.h"
+#include "graph/interpreter_roots.h"
+#include "graph/graph_objects.h"
 #include "graph/roots.h"
 #include "graph/tls.h"
 #include "graph/typing.h"

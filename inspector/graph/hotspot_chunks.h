@@ -2,7 +2,7 @@
 // What HotSpot's arenas have given back: chunks that a pool keeps for the next arena, and whose old words lead anywhere.
 #pragma once
 
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/roots.h"
 
 // Names the pools and what is in them. To be called while the target stands still.

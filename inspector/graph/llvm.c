@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/llvm.h"
 #include "base/memory.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 
 #include <string.h>
 

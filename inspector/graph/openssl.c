@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "graph/openssl.h"
-#include "graph/chains.h"
+#include "graph/shape_chains.h"
 #include "target/window.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/number_map.h"
-#include "graph/anchors.h"
-#include "graph/claims.h"
+#include "graph/container_headers.h"
+#include "graph/candidates.h"
 #include "graph/index.h"
 #include "graph/vtables.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "graph/qt_tables.h"
-#include "graph/chains.h"
+#include "graph/shape_chains.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "graph/redis_dicts.h"
-#include "graph/chains.h"
+#include "graph/shape_chains.h"
 
 enum {
     WORD = sizeof(uint64_t),

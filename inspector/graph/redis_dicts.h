@@ -11,7 +11,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/vtables.h"
 
 enum { AS_DICT_TABLES = 2 };

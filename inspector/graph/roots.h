@@ -2,10 +2,10 @@
 // The roots of the graph: words outside of malloc's heaps that lead to a chunk in use.
 #pragma once
 
-#include "graph/objects.h"
+#include "graph/graph_objects.h"
 #include "graph/patterns.h"
 #include "libc/libc.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 #include "model/store.h"
 #include "target/target.h"
 

@@ -2,9 +2,9 @@
 // Before roots are searched: whose each mapping is, what of it is left out, and where stacks begin.
 #pragma once
 
-#include "graph/objects.h"
+#include "graph/graph_objects.h"
 #include "libc/libc.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 #include "model/store.h"
 #include "target/target.h"
 

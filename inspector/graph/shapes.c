@@ -2,7 +2,7 @@
 #include "graph/shapes.h"
 #include "base/memory.h"
 #include "base/workers.h"
-#include "graph/parts.h"
+#include "graph/parallel.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // header says how many nodes there are. Nothing is read of the target for this. The names say no more than what was seen.
 #pragma once
 
-#include "graph/anchors.h"
+#include "graph/container_headers.h"
 #include "graph/edges.h"
 #include "graph/patterns.h"
 #include "graph/vtables.h"

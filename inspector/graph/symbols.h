@@ -2,7 +2,7 @@
 // The names of addresses in modules' data: the variable that holds a pointer, the vtable of a class.
 #pragma once
 
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 // What lies at an address.
 struct as_symbol {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "graph/patterns.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 // What a thread has of a module.
 struct as_tls_block {

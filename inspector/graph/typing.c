@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "graph/dwarf_names.h"
 #include "graph/dwarf_slots.h"
-#include "graph/names.h"
+#include "graph/demangle.h"
 
 enum {
     WORD = sizeof(uint64_t),

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "graph/proof.h"
+#include "graph/candidate_check.h"
 #include "graph/vtables.h"
 
 enum { AS_HASHTABLE_TABLES = 2 };

@@ -6,7 +6,7 @@
 // mangled name. Without RTTI the symbol of the vtable (_ZTV...) names the class.
 #pragma once
 
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 #include "target/target.h"
 
 #include <pthread.h>

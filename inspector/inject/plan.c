@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/plan.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

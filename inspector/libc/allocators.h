@@ -3,7 +3,7 @@
 #pragma once
 
 #include "libc/libc.h"
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 // Whether a module may hold a glibc malloc: libc.so.6, libc_malloc_debug.so, or a static program.
 bool as_module_may_be_libc(const struct as_modules *modules, const struct as_module *module);

@@ -3,7 +3,7 @@
 // opened once.
 #pragma once
 
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 enum { AS_CONSTANT_FILES = 8 }; // open at a time: names and tables of one class are mostly in one module
 

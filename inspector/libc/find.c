@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "libc/allocators.h"
 #include "libc/layouts.h"
-#include "libc/live.h"
+#include "libc/memory_evidence.h"
 #include "target/process/procfs.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 // address or layout breaks nearly everything that is checked here; a corrupt heap breaks a little. So lists are proven
 // by a majority, and what an application's overflow can reach (sizes, links of free chunks) is never decisive alone.
 #include "libc/layouts.h"
-#include "libc/live.h"
+#include "libc/memory_evidence.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // The last resort: no file, no names, only memory. An arena's empty bins are list heads that point at themselves, 16
 // bytes before where they stand; nothing else in a program looks like 127 of them in a row, followed by a ring of arenas.
 #include "libc/layouts.h"
-#include "libc/live.h"
+#include "libc/memory_evidence.h"
 
 enum {
     NEXT_AFTER_BINS = 2048,

@@ -11,7 +11,7 @@
 #include "libc/libc.h"
 #include "malloc/bin_sums.h"
 #include "malloc/chunk.h"
-#include "malloc/spans.h"
+#include "malloc/claimed_spans.h"
 #include "target/target.h"
 
 enum { AS_NONCONTIGUOUS = 2 }; // malloc_state.flags: brk was not enough once

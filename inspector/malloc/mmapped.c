@@ -4,7 +4,7 @@
 #include "base/sort.h"
 #include "malloc/faults.h"
 #include "malloc/mappings.h"
-#include "malloc/surplus.h"
+#include "malloc/mmapped_conflicts.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "base/sort.h"
 #include "malloc/chain.h"
 #include "malloc/faults.h"
-#include "malloc/lost.h"
+#include "malloc/orphan_tcaches.h"
 #include "malloc/tcache.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "malloc/chunk.h"
-#include "profile/copy.h"
-#include "profile/shares.h"
+#include "profile/remote_copy.h"
+#include "profile/thread_shares.h"
 
 // The page on which the last chunk that was counted begins.
 struct as_profile_chunks_page {

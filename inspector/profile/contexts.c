@@ -2,10 +2,10 @@
 // A context is recognised by its signature. Only a signature that is not known is unwound to its end, and only what is not known of
 // its stack is written down. No lock is taken. Where the tables are full, a signature is known to have no context: a stack that
 // is met again is not unwound again.
-#include "profile/fast.h"
+#include "profile/hot_path.h"
 #include "profile/interpreters.h"
-#include "profile/merge.h"
-#include "profile/recent.h"
+#include "profile/merge_frames.h"
+#include "profile/context_memo.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // The head of a recorder's tables in a target's memory. It is found without symbols: it begins a mapping, and names its own address.
 #pragma once
 
-#include "profile/layout.h"
+#include "profile/tables.h"
 #include "target/target.h"
 
 // As wide as the fields of a page's entry and of a slot.

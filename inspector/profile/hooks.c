@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What stands in the slots instead of malloc and its kin. Each calls libc's function and looks at what it returned: some 3 ns where there
 // is nothing to write down. A program may have copied the address: the hooks stay, and pass on, when the profile has ended.
-#include "profile/events.h"
+#include "profile/trace_events.h"
 #include "profile/interpreters.h"
 
 #include <errno.h>

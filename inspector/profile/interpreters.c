@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/interpreters.h"
-#include "profile/fast.h"
+#include "profile/hot_path.h"
 
 bool as_interpreters_find(void)
 {

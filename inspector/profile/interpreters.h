@@ -2,7 +2,7 @@
 // Which interpreters this process has. Of a thread that is in functions of two of them, only CPython's are read. Internal to profile/.
 #pragma once
 
-#include "profile/last.h"
+#include "profile/stack_memo.h"
 
 // Takes the loader's lock. False: one of them may come or go unseen, and has to be looked for again.
 bool as_interpreters_find(void);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/store.h"
-#include "profile/layout.h"
+#include "profile/tables.h"
 #include "target/target.h"
 
 // Adds the line that a frame (AS_PROFILE_PYTHON, AS_PROFILE_RUBY) names to the store's profile_lines, and returns its index + 1; 0: AS_NO_MEMORY.

@@ -9,7 +9,7 @@
 //   python_names.c  function, file and line of a frame that is seen for the first time
 #pragma once
 
-#include "profile/inner.h"
+#include "profile/interp_frames.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
 // What a code object is recognised by: its names and its table of lines, by their contents. Its address says nothing: the next one may be
 // made where one has died. To read all of that for each frame of each allocation would take too long. So it is remembered by the
 // address, until the code object dies (python_watch.c).
-#include "profile/fast.h"
+#include "profile/hot_path.h"
 #include "profile/python.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a frame is called, at its first sight: the names are copied, as a code object and all that it names may be gone when
 // somebody asks.
-#include "profile/fast.h"
+#include "profile/hot_path.h"
 #include "profile/python.h"
 
 #include <string.h>

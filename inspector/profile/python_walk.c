@@ -3,8 +3,8 @@
 // while malloc is called. What is read may be garbage nevertheless: a signal handler may have interrupted the change of a link, and a
 // thread without the GIL may outlive the interpreter. So each pointer is one into readable memory before it is followed, what
 // it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not looked at.
-#include "profile/fast.h"
-#include "profile/recent.h"
+#include "profile/hot_path.h"
+#include "profile/context_memo.h"
 
 #define ENTERED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is the outermost one of its entry
 

@@ -4,11 +4,11 @@
 #include "base/sort.h"
 #include "libc/elf.h"
 #include "profile/chunks.h"
-#include "profile/copy.h"
+#include "profile/remote_copy.h"
 #include "profile/head.h"
-#include "profile/keep.h"
+#include "profile/page_pins.h"
 #include "profile/lines.h"
-#include "profile/shares.h"
+#include "profile/thread_shares.h"
 #include "profile/stacks.h"
 
 #include <stdio.h>

@@ -37,7 +37,7 @@
 #include "base/error.h"
 #include "profile/chains.h"
 #include "profile/entry_page.h"
-#include "profile/layout.h"
+#include "profile/tables.h"
 #include "unwind/unwind.h"
 
 #include <stdatomic.h>

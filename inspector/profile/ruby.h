@@ -11,8 +11,8 @@
 //   ruby_names.c    method or block, file and line of a frame that is seen for the first time
 #pragma once
 
-#include "profile/fast.h"
-#include "profile/inner.h"
+#include "profile/hot_path.h"
+#include "profile/interp_frames.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
 // The frames since the last one that is marked (FINISH) are run by one call of the bytecode loop. Its caller keeps a tag on the C stack, to
 // which exceptions jump: in this function's stack frame, the frames have their place. C functions that Ruby calls have control frames, too;
 // they are passed over, as the C stack has them.
-#include "profile/last.h"
+#include "profile/stack_memo.h"
 #include "profile/ruby.h"
 
 enum {

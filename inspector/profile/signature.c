@@ -5,8 +5,8 @@
 // above the last frame is not compared.
 //
 // All tables are shared, and no lock is taken: a place is written by one store, or checked when it is read.
-#include "profile/fast.h"
-#include "profile/last.h"
+#include "profile/hot_path.h"
+#include "profile/stack_memo.h"
 
 #include "unwind/rule.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/number_map.h"
 #include "model/store.h"
-#include "profile/layout.h"
+#include "profile/tables.h"
 
 // The tables of a recorder, of which so much was read.
 struct as_profile_tree {

@@ -3,7 +3,7 @@
 // runtimes/.
 #pragma once
 
-#include "libc/modules.h"
+#include "libc/target_modules.h"
 
 struct as_runtime_object {
     struct as_modules modules; // its list is empty

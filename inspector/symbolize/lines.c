@@ -5,7 +5,7 @@
 
 #ifdef HAVE_LIBDW
 
-#include "graph/names.h"
+#include "graph/demangle.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "symbolize/places.h"
-#include "graph/names.h"
+#include "graph/demangle.h"
 #include "libc/sources.h"
 #include "symbolize/lines.h"
 #include "symbolize/perf_map.h"

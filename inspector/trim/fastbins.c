@@ -8,7 +8,7 @@
 #include "trim/fastbins.h"
 #include "base/cycle.h"
 #include "base/sort.h"
-#include "trim/merge.h"
+#include "trim/merge_chunks.h"
 #include "trim/pages.h"
 
 // The list's head within malloc_state.

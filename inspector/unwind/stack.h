@@ -2,7 +2,7 @@
 // What a stack is unwound from, and what is known of it then.
 #pragma once
 
-#include "unwind/modules.h"
+#include "unwind/unwind_modules.h"
 
 #include <stdatomic.h>
 

@@ -2,14 +2,14 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "capture/capture.h"
+#include "snapshot/snapshot.h"
 #include "cli/summary.h"
 #include "dump/dump.h"
 #include "graph/leaks.h"
-#include "graph/records.h"
-#include "graph/several.h"
-#include "graph/tree.h"
-#include "graph/unused.h"
+#include "graph/section_records.h"
+#include "graph/shared_owners.h"
+#include "graph/type_tree.h"
+#include "graph/vector_slack.h"
 #include "ledger/ledger.h"
 
 #include <stdio.h>

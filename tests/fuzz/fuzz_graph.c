@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "images.h"
 
-#include "capture/capture.h"
+#include "snapshot/snapshot.h"
 #include "graph/graph.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // repaired first, as no fuzzer would find them.
 #include "fuzz.h"
 
-#include "record/account.h"
+#include "trace/account.h"
 
 #include <string.h>
 

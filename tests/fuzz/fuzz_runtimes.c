@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "images.h"
 
-#include "capture/capture.h"
+#include "snapshot/snapshot.h"
 
 #include <stdio.h>
 

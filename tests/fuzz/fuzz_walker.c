@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "image.h"
 
-#include "capture/capture.h"
+#include "snapshot/snapshot.h"
 #include "libc/libc.h"
 
 #include <stdlib.h>

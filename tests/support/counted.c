@@ -3,7 +3,7 @@
 
 #include "ledger/chunks.h"
 
-// The records that the ledger writes into (capture/records.c).
+// The records that the ledger writes into (snapshot/finders_to_records.c).
 static void make_records(struct counted *c, const struct as_target *t)
 {
     for (size_t i = 0; i < t->mappings.count; i++) {

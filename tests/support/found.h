@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the finders and the walk make of a mock: all of it, in the order in which a capture asks (capture/worker.c).
+// What the finders and the walk make of a mock: all of it, in the order in which a capture asks (snapshot/worker.c).
 #pragma once
 
 #include "malloc/arenas.h"
@@ -10,7 +10,7 @@
 #include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/heaps.h"
-#include "malloc/lost.h"
+#include "malloc/orphan_tcaches.h"
 #include "malloc/segment_search.h"
 #include "malloc/walk.h"
 #include "support/mock.h"

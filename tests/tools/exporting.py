@@ -78,7 +78,7 @@ class Exporter:
 
 
 # The same program, whose turns follow one another as fast as they can, whatever they cost.
-EAGER = "from arenascope.exporter import looking; looking.SHARE = 1e6; from arenascope.cli.main import run; run()"
+EAGER = "from arenascope.exporter import poller; poller.SHARE = 1e6; from arenascope.cli.main import run; run()"
 
 
 @contextmanager

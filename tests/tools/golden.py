@@ -51,7 +51,7 @@ def dump_name() -> str:
 
 
 def trace_name() -> str:
-    found = re.search(r"AS_RECORD_VERSION = (\d+)", (ROOT / "inspector/record/format.h").read_text())
+    found = re.search(r"AS_RECORD_VERSION = (\d+)", (ROOT / "inspector/trace/format.h").read_text())
     assert found
     return f"trace-{found[1]}"
 

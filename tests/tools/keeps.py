@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tests/programs/keeps.cc, which knows what keeps its pages."""
+"""tests/programs/owning.cc, which knows what keeps its pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = 16
 
 
 class Keeps:
-    """tests/programs/keeps.cc, its dump, and what it says of its objects: class → addresses of chunks."""
+    """tests/programs/owning.cc, its dump, and what it says of its objects: class → addresses of chunks."""
 
     def __init__(self, arenadump: harness.Arenadump, folder: Path, process: subprocess.Popen[str]) -> None:
         self.of: dict[str, set[int]] = defaultdict(set)

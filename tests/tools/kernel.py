@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from . import turns
+from . import machine_lock
 
 PAGE = os.sysconf("SC_PAGESIZE")
 HUGE = 2 << 20
@@ -170,7 +170,7 @@ def setting(path: Path, value: str) -> Iterator[None]:
     """A kernel setting of the whole machine, for a while. Raises NotAllowedError."""
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(turns.setting(path, value))
+            stack.enter_context(machine_lock.setting(path, value))
         except OSError as error:
             raise NotAllowedError(f"{path} cannot be set: {error.strerror}") from error
         yield

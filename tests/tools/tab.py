@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arenascope.capture import Look
 from arenascope.dump import Dump
 from arenascope.report.colours import LOOKS, Colour, page_bytes
 from arenascope.report.html import render
 from arenascope.report.model import build
-from arenascope.report.shares import encoded, light_of
+from arenascope.report.page_colours import encoded, light_of
+from arenascope.snapshot import Look
 
 CLOSE = 3  # a colour channel may be off by rounding
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The type of every chunk in use, one line each: ADDRESS SIZE EVIDENCE TYPE, with tabs between. Commands show sums alone.
 //     chunk_types PID|CORE [--mode MODE]
-#include "cli/graph.h"
+#include "cli/graph_command.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // The type of each chunk in use, for tests/test_types.py: lines "ADDRESS SIZE EVIDENCE NAME", separated by tabs; "-" where a chunk
 // has no type. ADDRESS: what malloc returned. SIZE: bytes, with the header.
 //     list_types PID|CORE [no-debug-information]
-#include "cli/graph.h"
+#include "cli/graph_command.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "graph/dominators.h"
 #include "graph/index.h"
-#include "graph/parts.h"
-#include "graph/several.h"
+#include "graph/parallel.h"
+#include "graph/shared_owners.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // that lie.
 #define _GNU_SOURCE
 #include "libc/layouts.h"
-#include "libc/live.h"
+#include "libc/memory_evidence.h"
 #include "support/check.h"
 
 #include <fcntl.h>

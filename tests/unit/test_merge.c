@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the whole. Each stack has the
 // outer frames of the one before, and others within; some have more frames than there is room for.
-#include "profile/fast.h"
-#include "profile/merge.h"
+#include "profile/hot_path.h"
+#include "profile/merge_frames.h"
 #include "support/check.h"
 
 #include <stdlib.h>

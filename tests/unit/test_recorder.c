@@ -2,11 +2,11 @@
 // The recorder's lists of modules, which are freed when nobody reads them any more and not before, and its tables' places, which threads
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
-#include "profile/fast.h"
+#include "profile/hot_path.h"
 #include "profile/head.h"
-#include "profile/inner.h"
-#include "profile/last.h"
-#include "record/read.h"
+#include "profile/interp_frames.h"
+#include "profile/stack_memo.h"
+#include "trace/trace.h"
 #include "support/check.h"
 #include "support/together.h"
 

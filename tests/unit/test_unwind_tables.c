@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "support/check.h"
 #include "unwind/cache.h"
-#include "unwind/modules.h"
+#include "unwind/unwind_modules.h"
 #include "unwind/rule.h"
 
 #include <elf.h>

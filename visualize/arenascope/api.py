@@ -19,11 +19,11 @@ from arenascope import dump_records as fmt
 from arenascope import graph as answers
 from arenascope import rows
 from arenascope.arenadump import run_arenadump
-from arenascope.capture import capture_all, is_dump
 from arenascope.dump import Dump
 from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
+from arenascope.snapshot import capture_all, is_dump
 from arenascope.summary import SCHEMA, Summary, document_of
 from arenascope.table import Table
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from arenascope.compare import Comparison, Moment
     from arenascope.findings import Verdict
     from arenascope.graph import Owner, Why
-    from arenascope.record.read import FullRecord
     from arenascope.summary import Arena, Doubt, Mappings, Runtime
     from arenascope.timeline.reader import Timeline
+    from arenascope.trace.from_json import FullRecord
     from arenascope.trim import Trim
 
 Mode = Literal["auto", "freeze", "snapshot", "live"]
@@ -145,7 +145,7 @@ class Snapshot:
     @cached_property
     def facts(self) -> Summary:
         """All that arenadump judged, typed: the schema arenascope.summary/1."""
-        from arenascope.decode import answer  # noqa: PLC0415
+        from arenascope.json_decode import answer  # noqa: PLC0415
 
         return answer(Summary, self.summary(), SCHEMA)
 
@@ -286,7 +286,7 @@ class Snapshot:
 
     def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
         """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
-        from arenascope.profile.read import profile_of, read_profile  # noqa: PLC0415
+        from arenascope.profile.from_json import profile_of, read_profile  # noqa: PLC0415
 
         if not len(self.dump.profile):
             raise LookupError(
@@ -317,7 +317,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """The verdict and the largest rows, for a notebook. Names are the target's, and escaped."""
-        from arenascope.text import size  # noqa: PLC0415
+        from arenascope.humanize import size  # noqa: PLC0415
 
         found = "".join(f"<li>{escape(each.sentence)}</li>" for each in self.verdict.findings)
         known = sorted(((held, name) for name, held in self.ledger.resident.items() if held), reverse=True)[:SHOWN]
@@ -384,7 +384,7 @@ def diff(before: Snapshot, after: Snapshot) -> Comparison:
 
 def _digest(snapshot: Snapshot) -> Moment:
     from arenascope.compare import moment_of  # noqa: PLC0415
-    from arenascope.profile.stacks import with_stacks  # noqa: PLC0415
+    from arenascope.profile.site_digest import with_stacks  # noqa: PLC0415
 
     return with_stacks(moment_of(snapshot.dump, snapshot.facts), snapshot.dump)
 
@@ -423,7 +423,7 @@ def read_timeline(path: str | os.PathLike[str]) -> Timeline:
 
 def read_trace(path: str | os.PathLike[str]) -> FullRecord:
     """What the file of `arenascope run --record` says. Error: BAD_INPUT, NO_TARGET."""
-    from arenascope.record.read import parse, printed  # noqa: PLC0415
+    from arenascope.trace.from_json import parse, printed  # noqa: PLC0415
 
     return parse(printed(os.fsdecode(path)))
 

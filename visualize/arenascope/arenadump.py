@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.interrupts import held_back
+from arenascope.signals import held_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ What is not known is None. Bytes are those of chunks, headers included.
 # ruff: noqa: FA100
 from typing import Final, NamedTuple, Optional
 
-from arenascope.decode import answer, document
-from arenascope.text import printable
+from arenascope.humanize import printable
+from arenascope.json_decode import answer, document
 
 LEAKS: Final = "arenascope.leaks/1"
 TYPES: Final = "arenascope.types/1"

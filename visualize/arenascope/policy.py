@@ -9,7 +9,7 @@ What is not known, or does not apply, is None.
 from typing import Final, NamedTuple, Optional
 
 from arenascope.arenadump import run_arenadump
-from arenascope.decode import answer, document
+from arenascope.json_decode import answer, document
 
 SCHEMA: Final = "arenascope.policy/1"
 NO_AGENT: Final = "no_agent"

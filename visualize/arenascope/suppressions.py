@@ -7,7 +7,7 @@ import fnmatch
 from typing import TYPE_CHECKING
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.text import plural, size
+from arenascope.humanize import plural, size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ What is not known, or does not apply, is None.
 # ruff: noqa: FA100
 from typing import Final, NamedTuple, Optional
 
-from arenascope.decode import answer, document
+from arenascope.json_decode import answer, document
 
 SCHEMA: Final = "arenascope.trim/1"
 

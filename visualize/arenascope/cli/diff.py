@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.capture import capture_all
 from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
-from arenascope.compare import compare, moment_of, told
-from arenascope.profile.stacks import with_stacks
+from arenascope.compare import compare, diff_json, moment_of
+from arenascope.humanize import json_text
+from arenascope.profile.site_digest import with_stacks
 from arenascope.render.diff import render_diff
 from arenascope.render.terminal import console
+from arenascope.snapshot import capture_all
 from arenascope.summary import summarize
-from arenascope.text import json_text
 from arenascope.timeline.reader import moment_at
 from arenascope.timeline.store import is_timeline
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from arenascope import __version__
 from arenascope.doctor import Check, Status, examine
+from arenascope.humanize import json_text, printable
 from arenascope.render.terminal import console
-from arenascope.text import json_text, printable
 
 SCHEMA = "arenascope.doctor/1"
 STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}

@@ -14,11 +14,11 @@ from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import available, runner
 from arenascope.experiment import spec as specs
-from arenascope.experiment.reader import seconds
-from arenascope.experiment.store import Store
+from arenascope.experiment.results_dir import Store
+from arenascope.experiment.toml_reader import seconds
 from arenascope.extras import need
-from arenascope.files import write_page
-from arenascope.text import count, json_text, plural, printable
+from arenascope.humanize import count, json_text, plural, printable
+from arenascope.private_files import write_page
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -232,7 +232,7 @@ def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = Non
         return
     console().print(render(analysis))
     if page is not None:
-        from arenascope.experiment import maps as run_maps  # noqa: PLC0415
+        from arenascope.experiment import run_reports as run_maps  # noqa: PLC0415
         from arenascope.experiment.page import render as render_page  # noqa: PLC0415
 
         if maps:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from arenascope.humanize import printable, size
 from arenascope.render.terminal import console
-from arenascope.text import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.record import Record
+    from arenascope.experiment.result import Record
     from arenascope.experiment.runner import Watcher
 
 

@@ -67,12 +67,12 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
     A look every 30 seconds, or less often where it would cost more than 0.5 % of a processor. A scrape shows the last
     look and its age; it never waits for a look. Ctrl-C ends the exporter.
     """
-    from arenascope.exporter.looking import Looker  # noqa: PLC0415 - other commands need no server
+    from arenascope.exporter.poller import Looker  # noqa: PLC0415 - other commands need no server
 
     with needing("exporter", "the exporter"):
         from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
         from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
-    from arenascope.timeline.group import Together  # noqa: PLC0415
+    from arenascope.timeline.process_group import Together  # noqa: PLC0415
     from arenascope.timeline.watch import Bell  # noqa: PLC0415
 
     groups = [

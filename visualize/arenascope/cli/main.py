@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.text import printable
+from arenascope.humanize import printable
 from arenascope.version import described
 
 if TYPE_CHECKING:

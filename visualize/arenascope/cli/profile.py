@@ -15,24 +15,24 @@ from arenascope.arenadump import find_arenadump
 from arenascope.cli.options import looking
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
-from arenascope.files import write_whole
+from arenascope.humanize import printable
+from arenascope.private_files import write_whole
 from arenascope.profile.filters import Filters
 from arenascope.profile.folded import folded as folded_stacks
+from arenascope.profile.from_json import profile_of, read_profile
 from arenascope.profile.language import CHOICES
-from arenascope.profile.listing import listings
 from arenascope.profile.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.profile.pprof import encode
-from arenascope.profile.read import profile_of, read_profile
+from arenascope.profile.source_lines import listings
 from arenascope.profile.sources import rights_of
 from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
-from arenascope.text import printable
 
 if TYPE_CHECKING:
+    from arenascope.profile.from_json import ReadProfile
     from arenascope.profile.model import Profile
-    from arenascope.profile.read import ReadProfile
 
 measure_option = click.option(
     "--measure",

@@ -13,8 +13,8 @@ def waiting(what: str) -> AbstractContextManager[object]:
         return nullcontext()
     from rich.text import Text  # noqa: PLC0415 - scripts need no rich, which takes as long to load as all else
 
+    from arenascope.humanize import printable  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.text import printable  # noqa: PLC0415
 
     err = console(stderr=True)
     return err.status(Text(printable(what))) if err.is_terminal else nullcontext()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from arenascope.capture import capture_all, is_dump
 from arenascope.cli.options import graph_option, looking
 from arenascope.cli.progress import waiting
 from arenascope.extras import need
-from arenascope.files import write_page
-from arenascope.text import printable
-from arenascope.timeline.group import files_of
+from arenascope.humanize import printable
+from arenascope.private_files import write_page
+from arenascope.snapshot import capture_all, is_dump
+from arenascope.timeline.process_group import files_of
 from arenascope.timeline.store import is_timeline
 
 SAID = "{}: open it in a browser"
@@ -81,15 +81,15 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     with waiting("drawing"):
         write_page(output, render(build(looks)))
         for kind, folder in pictures.items():
-            from arenascope.report import stills  # noqa: PLC0415 - matplotlib takes most of a second to import
+            from arenascope.report import image_export  # noqa: PLC0415 - matplotlib takes most of a second to import
 
-            stills.write(looks, folder, kind)
+            image_export.write(looks, folder, kind)
     click.echo(SAID.format(printable(output)), err=True)
 
 
 def _of_timeline(target: str, output: str, given: list[str]) -> None:
     from arenascope.report.html import render  # noqa: PLC0415 - as above
-    from arenascope.report.timeline import build  # noqa: PLC0415
+    from arenascope.report.timeline_page import build  # noqa: PLC0415
 
     if given:
         raise click.UsageError(f"'{target}' is a timeline: its looks are taken already, so {given[0]} cannot be given")

@@ -18,8 +18,8 @@ from arenascope.agent import OVERRIDE, SEPARATORS, find_agent
 from arenascope.cli.options import limiting
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
-from arenascope.files import why_foreign
-from arenascope.text import printable
+from arenascope.humanize import printable
+from arenascope.private_files import why_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ NOT_RUN = 126
     "--record",
     metavar="FILE",
     help="Write a full record to FILE: every malloc and free, with time and call stack. `arenascope full-record FILE` "
-    "reads it (see docs/record-format.md). What COMMAND executes has FILE.PID.",
+    "reads it (see docs/trace-format.md). What COMMAND executes has FILE.PID.",
 )
 @limiting
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

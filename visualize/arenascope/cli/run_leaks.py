@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`arenascope run --leaks`: a look at what each process of a command still holds when it ends.
 
-The agent in the process connects at exit(), and waits until the connection is closed (inspector/agent/exit_look.c).
+The agent in the process connects at exit(), and waits until the connection is closed (inspector/agent/exit_leaks.c).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import click
 from arenascope.arenadump import run_arenadump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.graph import parse_leaks
-from arenascope.interrupts import heard, waking
+from arenascope.humanize import printable
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
-from arenascope.text import printable
+from arenascope.signals import heard, waking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

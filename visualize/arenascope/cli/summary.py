@@ -8,8 +8,8 @@ import click
 from arenascope.cli.options import graph_option, looking, objects_option
 from arenascope.cli.progress import waiting
 from arenascope.findings import Facts, told
+from arenascope.humanize import json_text
 from arenascope.summary import parse, printed
-from arenascope.text import json_text
 
 
 @click.command()

@@ -36,9 +36,9 @@ def suspects(file: str, *, as_json: bool) -> None:
 
     What comes and goes is none. Each has its rate with the 95 % interval, and the looks on which it rests.
     """
+    from arenascope.humanize import json_text  # noqa: PLC0415
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.text import json_text  # noqa: PLC0415
     from arenascope.timeline.reader import looks_with_groups, read  # noqa: PLC0415
     from arenascope.timeline.suspects import suspects_of, told  # noqa: PLC0415
 

@@ -21,9 +21,9 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.extras import needing
 
 if TYPE_CHECKING:
-    from arenascope.live.machine import Processes
-    from arenascope.live.view import Choice
-    from arenascope.timeline.group import Process
+    from arenascope.live.columns import Choice
+    from arenascope.live.process_table import Processes
+    from arenascope.timeline.process_group import Process
 
 SORTS = ("pid", "rss", "in use", "cached", "releasable", "withheld", "stranded", "other", "age", "command")
 
@@ -78,8 +78,8 @@ def top(  # noqa: PLR0913 - one for each option
     Without PID: every process that you may look at. With PID: its ledger, its arenas, what grows, its pages. All looks
     together take at most one per cent of a processor. The key ? lists the keys.
     """
-    from arenascope.live.machine import Processes  # noqa: PLC0415
-    from arenascope.live.view import COLUMNS, Choice  # noqa: PLC0415
+    from arenascope.live.columns import COLUMNS, Choice  # noqa: PLC0415
+    from arenascope.live.process_table import Processes  # noqa: PLC0415
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once")
@@ -106,11 +106,11 @@ def _only(process: Process | None) -> Callable[[Process], bool] | None:
 
 
 def _once(machine: Processes, choice: Choice, process: Process | None, *, as_json: bool) -> int:
-    from arenascope.live.told import told  # noqa: PLC0415
-    from arenascope.live.view import lines_of  # noqa: PLC0415
+    from arenascope.humanize import json_text, plural  # noqa: PLC0415
+    from arenascope.live.columns import lines_of  # noqa: PLC0415
+    from arenascope.live.top_json import told  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.top import Drawing, draw_line, header, said  # noqa: PLC0415
-    from arenascope.text import json_text, plural  # noqa: PLC0415
 
     machine.scan()
     every = [entry for line in lines_of(machine.entries.values(), choice) for entry in line.members]

@@ -22,8 +22,8 @@ from arenascope.cli.options import (
     read_seconds,
 )
 from arenascope.errors import ArenascopeError, Code
-from arenascope.text import printable
-from arenascope.timeline.group import OfCgroup, OfCommand, OfPid, Watched
+from arenascope.humanize import printable
+from arenascope.timeline.process_group import OfCgroup, OfCommand, OfPid, Watched
 from arenascope.timeline.triggers import When, parse_when
 
 LEAST: Final = 1 << 20
@@ -124,8 +124,8 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     --objects, as many looks read all memory as half of this pays for. A process that is started again goes on as the
     next generation. Forks and workers are one group. Ctrl-C ends the watch.
     """
-    from arenascope.timeline.dumps import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
-    from arenascope.timeline.keeper import DumpKeeper  # noqa: PLC0415
+    from arenascope.timeline.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
+    from arenascope.timeline.dump_triggered import DumpKeeper  # noqa: PLC0415
     from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
     from arenascope.timeline.triggers import Triggers  # noqa: PLC0415
     from arenascope.timeline.watch import Bell, Watch, boot_id  # noqa: PLC0415
@@ -156,7 +156,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
 
 def _refuse_unprofiled(pid: str, how: list[str]) -> None:
     """One process has a profile, or has not; of a group, each is told of."""
-    from arenascope.profile.read import read_profile  # noqa: PLC0415
+    from arenascope.profile.from_json import read_profile  # noqa: PLC0415
 
     profile = read_profile(pid, how)  # ArenascopeError: there is none
     if not (profile.on and profile.mean):
@@ -188,10 +188,10 @@ def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     """Show the rows over time, and the leak suspects."""
     from dataclasses import replace  # noqa: PLC0415
 
+    from arenascope.humanize import json_text  # noqa: PLC0415
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.timeline import render_timeline  # noqa: PLC0415
-    from arenascope.text import json_text  # noqa: PLC0415
     from arenascope.timeline.reader import findings_of, looks_with_groups, read, told  # noqa: PLC0415
     from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
 

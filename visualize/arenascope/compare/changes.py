@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import numpy as np
 
 from arenascope import dump_records as fmt
-from arenascope.compare.likeness import elapsed_s, notes, same_layout, same_process
-from arenascope.compare.moment import NOTHING, UNKNOWN, Portion
+from arenascope.compare.comparability import elapsed_s, notes, same_layout, same_process
+from arenascope.compare.digest import NOTHING, UNKNOWN, Portion
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from arenascope.compare.likeness import Note
-    from arenascope.compare.moment import ArenaHeld, Group, Moment, Pages, Seen
+    from arenascope.compare.comparability import Note
+    from arenascope.compare.digest import ArenaHeld, Group, Moment, Pages, Seen
 
 T = TypeVar("T")
 NEW: Final = "new"

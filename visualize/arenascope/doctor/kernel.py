@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.doctor.check import Check, Status, read_text
-from arenascope.text import size
+from arenascope.humanize import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arenascope.coverage import total
 from arenascope.doctor.check import Check, Status
 from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
-from arenascope.known import total
 from arenascope.summary import parse, printed
-from arenascope.timeline.group import files_of
+from arenascope.timeline.process_group import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

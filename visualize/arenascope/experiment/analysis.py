@@ -8,14 +8,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment import look
+from arenascope.experiment import final_snapshot
 from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compare, estimate
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.record import Record
+    from arenascope.experiment.result import Record
+    from arenascope.experiment.results_dir import Store
     from arenascope.experiment.spec import Configuration, Spec
-    from arenascope.experiment.store import Store
     from arenascope.summary import Summary
 
     Json = dict[str, Any]
@@ -183,7 +183,7 @@ def _row(configuration: Configuration, records: list[Record], memory: str, store
         figures=figures,
         estimates={figure: estimate(values) for figure, values in figures.items()},
         median_run=planned,
-        look=look.read(store.run_folder(planned)) if planned else None,
+        look=final_snapshot.read(store.run_folder(planned)) if planned else None,
     )
 
 

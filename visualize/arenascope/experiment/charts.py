@@ -10,19 +10,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arenascope.experiment.analysis import CPU
+from arenascope.humanize import printable
 from arenascope.report import charts
 from arenascope.report.charts import GRID, INK
 from arenascope.report.colours import LOOKS, PARTS
 from arenascope.rows import BAR
-from arenascope.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from arenascope.experiment.analysis import Analysis, ConfigurationRow
+    from arenascope.experiment.results_dir import Store
     from arenascope.experiment.sampler import Sample
-    from arenascope.experiment.store import Store
 
 MIB: Final = 1 << 20
 WIDTH: Final = 9.0  # inches

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.experiment.analysis import CPU
-from arenascope.text import printable, size
+from arenascope.humanize import printable, size
 
 if TYPE_CHECKING:
     from arenascope.experiment.analysis import Analysis, ConfigurationRow

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
-from arenascope.text import printable
+from arenascope.humanize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

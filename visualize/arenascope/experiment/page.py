@@ -16,20 +16,20 @@ from arenascope.experiment.analysis import CPU
 from arenascope.experiment.columns import bare, heading, interval, is_alike, marks_table, shown, used
 from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
+from arenascope.humanize import plural, printable, size
 from arenascope.report.charts import for_page
 from arenascope.report.colours import classes, properties
 from arenascope.report.environment import templates
 from arenascope.report.html import STATIC
 from arenascope.rows import BY_NAME
-from arenascope.text import plural, printable, size
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
     from arenascope.experiment.analysis import Analysis, ConfigurationRow
+    from arenascope.experiment.results_dir import Store
     from arenascope.experiment.spec import Spec
-    from arenascope.experiment.store import Store
 
 HERE: Final = Path(__file__).parent
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment.expand import expand_all, free_port
-from arenascope.experiment.store import RUN
+from arenascope.experiment.results_dir import RUN
 from arenascope.experiment.trial import Trial, environment
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.record import Record
-    from arenascope.experiment.store import Store
+    from arenascope.experiment.result import Record
+    from arenascope.experiment.results_dir import Store
 
 
 class Watcher(Protocol):

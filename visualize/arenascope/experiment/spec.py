@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Union
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment.reader import Table
+from arenascope.experiment.toml_reader import Table
 
 if sys.version_info >= (3, 11):
     import tomllib

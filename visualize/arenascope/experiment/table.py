@@ -12,8 +12,8 @@ from rich.text import Text
 
 from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
+from arenascope.humanize import printable
 from arenascope.render.terminal import fits
-from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,11 +14,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from arenascope.experiment import figures, look, machine, procfs
+from arenascope.experiment import final_snapshot, machine, procfs, run_metrics
+from arenascope.experiment.child import PREFIX, Event, Program
 from arenascope.experiment.expand import expand, expand_all, library
-from arenascope.experiment.program import PREFIX, Event, Program
 from arenascope.experiment.sampler import Sampler
-from arenascope.interrupts import held_back
+from arenascope.signals import held_back
 
 if TYPE_CHECKING:
     from arenascope.experiment.procfs import Usage
@@ -95,7 +95,7 @@ class Trial:
                 "workload", self._command, env, self._folder, self._events, attended=ends, spoken_to=spoken_to
             )
             sampler = Sampler(program.pid, program.begin, self._spec.interval)
-            times = figures.Times()
+            times = run_metrics.Times()
             try:
                 sampler.start()
                 release()
@@ -111,7 +111,7 @@ class Trial:
                     if each is not None:
                         each.end()
         spent = _own() - own + sum(_cpu(each) for each in (program, self._load))
-        record["metrics"] = figures.metrics(sampler, times, program, self._reported)
+        record["metrics"] = run_metrics.metrics(sampler, times, program, self._reported)
         record |= {"marks": self._marks, "notes": self._notes, **self._looked}
         record["exit"] = program.status
         record["machine"] = {"load_before": round(load_before, 2), **machine.noise(before, machine.busy(), spent)}
@@ -123,7 +123,7 @@ class Trial:
         }
         return record, sampler.samples
 
-    def _work(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
+    def _work(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
         """From the start to the end of the work."""
         sampler.take(fresh=True)
         times.ready = self._until_ready(program, sampler) - program.begin
@@ -144,7 +144,7 @@ class Trial:
         if not sampler.samples:
             raise FailedRunError("it ended before the first sample: give it more work")
 
-    def _afterwards(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
+    def _afterwards(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
         """What is left a while after the work was done, and where it is."""
         if self._workload.done == "line":
             program.say("\n")  # the end was seen
@@ -156,10 +156,10 @@ class Trial:
         times.usage_settled = self._usage(program)
         sampler.stop()
         largest = max(procfs.members(program.pid), key=_resident, default=program.pid)
-        self._looked = {"ledger_missing": look.take(largest, self._folder), "looked_at": largest}
+        self._looked = {"ledger_missing": final_snapshot.take(largest, self._folder), "looked_at": largest}
 
     @staticmethod
-    def _end_sample(sampler: Sampler, times: figures.Times) -> None:
+    def _end_sample(sampler: Sampler, times: run_metrics.Times) -> None:
         sample = sampler.take(fresh=True)
         times.last = sample.time if sample else None
 
@@ -185,7 +185,7 @@ class Trial:
             return time.monotonic()
         return program.begin
 
-    def _until_done(self, program: Program, sampler: Sampler, times: figures.Times) -> float:
+    def _until_done(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> float:
         """When the work was done."""
         what, kind = "to be done", self._workload.done
         pattern = None
@@ -211,11 +211,11 @@ class Trial:
             elif self._line_with(event, pattern, program, sampler, what):
                 return event.time
 
-    def _last_moment(self, program: Program, sampler: Sampler, times: figures.Times) -> None:
+    def _last_moment(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
         """The program stands still before its end; its threads are gone, or going. Nothing can settle any more."""
         self._end_sample(sampler, times)
         # It is traced by us, so nobody else can stop it, and nothing changes that a look could miss.
-        missing = look.take(program.pid, self._folder, "--mode=live")
+        missing = final_snapshot.take(program.pid, self._folder, "--mode=live")
         self._looked = {"ledger_missing": missing, "looked_at": program.pid}
         program.release()
 
@@ -270,14 +270,14 @@ class Trial:
         if words[:1] == ["mark"] and len(words) == 2 and speaker:  # noqa: PLR2004 - mark NAME
             sample = sampler.take(fresh=True)
             if sample:
-                self._marks.append({"name": words[1], "time": round(sample.time, 4), **figures.held(sample)})
+                self._marks.append({"name": words[1], "time": round(sample.time, 4), **run_metrics.held(sample)})
             speaker.say("\n")
         elif words[:1] == ["report"]:
             for key, _, value in (word.partition("=") for word in words[1:]):
                 number = _number(value)
                 if number is None:
                     self._notes[key] = value
-                elif not FIGURE.fullmatch(key) or key in figures.MEASURED:
+                elif not FIGURE.fullmatch(key) or key in run_metrics.MEASURED:
                     raise FailedRunError(f"it reports '{key}': {NO_FIGURE}")
                 else:
                     self._reported[key] = number

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope.experiment.analysis import CPU
 from arenascope.experiment.statistics import CONFIDENCE, ENOUGH
-from arenascope.text import plural
+from arenascope.humanize import plural
 
 if TYPE_CHECKING:
     from arenascope.experiment.analysis import Analysis

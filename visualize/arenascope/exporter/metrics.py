@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Callable, Final, NamedTuple, Optional
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from arenascope.exporter.looking import alive
-from arenascope.known import total
+from arenascope.coverage import total
+from arenascope.exporter.poller import alive
+from arenascope.humanize import printable
 from arenascope.rows import RESIDENT
-from arenascope.text import printable
-from arenascope.timeline.look import spent
+from arenascope.timeline.poll_one import spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from arenascope.exporter.looking import Board, Latest
+    from arenascope.exporter.poller import Board, Latest
     from arenascope.policy import Policy
     from arenascope.summary import Arena, Rows
 

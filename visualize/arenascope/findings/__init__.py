@@ -7,8 +7,8 @@ computed; where a number holds under an assumption, `estimate` says which. A com
 acts on it.
 """
 
-from arenascope.findings.facts import Facts
 from arenascope.findings.finding import Finding, Rank, Step
+from arenascope.findings.inputs import Facts
 from arenascope.findings.verdict import RULES, Verdict, judge, told
 
 __all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "told"]

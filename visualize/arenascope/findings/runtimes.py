@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Final
 
-from arenascope.findings.facts import NAMED
 from arenascope.findings.finding import Finding, Rank
-from arenascope.findings.steps import of_owners, of_runtime
-from arenascope.text import UNKNOWN, count, plural, printable, share, size
+from arenascope.findings.inputs import NAMED
+from arenascope.findings.next_steps import of_owners, of_runtime
+from arenascope.humanize import UNKNOWN, count, plural, printable, share, size
 
 if TYPE_CHECKING:
-    from arenascope.findings.facts import Facts
+    from arenascope.findings.inputs import Facts
     from arenascope.summary import Objects, ObjectType, Runtime
 
 NAMES: Final = {

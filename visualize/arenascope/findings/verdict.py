@@ -5,40 +5,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
-from arenascope.findings import held, premises, runtimes, waste
-from arenascope.findings.facts import LARGE
-from arenascope.text import plural, size
+from arenascope.findings import caveats, free_memory, in_use, runtimes
+from arenascope.findings.inputs import LARGE
+from arenascope.humanize import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arenascope.findings.facts import Facts
     from arenascope.findings.finding import Finding, Step
+    from arenascope.findings.inputs import Facts
 
 TINY: Final = 0.01
 
 Rule = Callable[["Facts"], Optional["Finding"]]
 
 RULES: Final[tuple[Rule, ...]] = (
-    premises.another_allocator,
-    premises.residency_unknown,
-    waste.free_pages,
-    waste.withheld_tops,
-    waste.pinned,
-    waste.caches,
-    held.in_use,
+    caveats.another_allocator,
+    caveats.residency_unknown,
+    free_memory.free_pages,
+    free_memory.withheld_tops,
+    free_memory.pinned,
+    free_memory.caches,
+    in_use.in_use,
     runtimes.ruby_pages,
     runtimes.python_arenas,
     runtimes.managed,
     runtimes.other_malloc,
-    held.files,
-    held.anonymous_memory,
-    held.shared_memory,
-    held.stacks,
-    held.large_blocks,
-    waste.too_many_arenas,
-    held.gone_already,
-    held.swapped_in_use,
+    in_use.files,
+    in_use.anonymous_memory,
+    in_use.shared_memory,
+    in_use.stacks,
+    in_use.large_blocks,
+    free_memory.too_many_arenas,
+    in_use.gone_already,
+    in_use.swapped_in_use,
 )
 
 
@@ -54,7 +54,7 @@ def judge(facts: Facts) -> Verdict:
     """Apply every rule. The largest row has a finding, whatever it is."""
     findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
     if not any(facts.largest_row in finding.rows for finding in findings):
-        findings += [finding for finding in (held.any_other(facts),) if finding]
+        findings += [finding for finding in (in_use.any_other(facts),) if finding]
     findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
     return Verdict(_lead(facts), _steps_once(findings), list(_caveats(facts)))
 

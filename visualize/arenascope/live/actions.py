@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.arenadump import run_arenadump, run_program
 from arenascope.errors import ArenascopeError
-from arenascope.text import printable, size
+from arenascope.humanize import printable, size
 from arenascope.trim import parse
 
 if TYPE_CHECKING:
-    from arenascope.timeline.group import Process
+    from arenascope.timeline.process_group import Process
 
 Action = Callable[["Process"], str]
 

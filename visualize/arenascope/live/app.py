@@ -14,20 +14,20 @@ from textual.app import App
 from textual.binding import Binding
 
 from arenascope.arenadump import leaving
+from arenascope.humanize import printable
 from arenascope.live.actions import ACTIONS, carried_out
-from arenascope.live.recordings import Recordings
+from arenascope.live.process_history import Story
+from arenascope.live.profile_jobs import Recordings
+from arenascope.live.scheduler import Hands
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question
-from arenascope.live.story import Story
-from arenascope.live.work import Hands
-from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arenascope.live.machine import Processes
+    from arenascope.live.columns import Choice
+    from arenascope.live.process_table import Processes
     from arenascope.live.screens import LinesScreen
-    from arenascope.live.view import Choice
-    from arenascope.timeline.group import Process
+    from arenascope.timeline.process_group import Process
 
 
 class Live(App[int]):

@@ -12,12 +12,12 @@ from textual.binding import Binding
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from arenascope.live.lines import Lines
-from arenascope.live.view import COLUMNS, GROUPINGS, chosen, lines_of
-from arenascope.live.work import MachineScene, ProcessScene
+from arenascope.humanize import printable
+from arenascope.live.columns import COLUMNS, GROUPINGS, chosen, lines_of
+from arenascope.live.line_widget import Lines
+from arenascope.live.scheduler import MachineScene, ProcessScene
 from arenascope.render.top import LEAST, Drawing, draw_line, header, said
 from arenascope.render.top_process import draw_process
-from arenascope.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from arenascope.live.app import Live
-    from arenascope.live.machine import Processes
-    from arenascope.live.story import Story
-    from arenascope.live.view import Choice, Listed
-    from arenascope.timeline.group import Process
+    from arenascope.live.columns import Choice, Listed
+    from arenascope.live.process_history import Story
+    from arenascope.live.process_table import Processes
+    from arenascope.timeline.process_group import Process
 
 KEYS: Final = (
     ("up, down, PgUp, PgDn, Home, End", "move"),

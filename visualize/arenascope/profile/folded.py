@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from arenascope.text import printable
+from arenascope.humanize import printable
 
 if TYPE_CHECKING:
     from .model import Profile

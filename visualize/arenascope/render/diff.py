@@ -10,9 +10,9 @@ from rich.text import Text
 
 from arenascope import rows
 from arenascope.compare.changes import PINS, ends
-from arenascope.compare.told import pinned_words
+from arenascope.compare.diff_json import pinned_words
+from arenascope.humanize import count, printable, rate, signed, signed_count, size, span
 from arenascope.render.terminal import STYLES, plain_table, title
-from arenascope.text import count, printable, rate, signed, signed_count, size, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from arenascope.compare import Comparison, Delta, Growing
     from arenascope.compare.changes import ArenaGrowth
-    from arenascope.compare.moment import Seen
+    from arenascope.compare.digest import Seen
 
 SHOWN: Final = 12  # lines of a table: those that grew most, and those that shrank most
 BY_SIZE: Final = "chunk size"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.graph import owner_words
-from arenascope.text import count, plural, printable, size
+from arenascope.humanize import count, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

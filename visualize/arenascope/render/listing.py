@@ -9,18 +9,18 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from arenascope.humanize import count, printable, share, short_name
 from arenascope.profile.sources import is_newer, read_source
 from arenascope.render.profile import measured
 from arenascope.render.terminal import Uncut
-from arenascope.text import count, printable, share, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
-    from arenascope.profile.listing import Listing
     from arenascope.profile.model import Profile
+    from arenascope.profile.source_lines import Listing
     from arenascope.profile.sources import Rights
 
 SHOWN: Final = 10  # functions

@@ -10,18 +10,18 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
+from arenascope.profile.from_json import UNRECORDED, UNSAMPLED
 from arenascope.profile.model import IN_BYTES, rows
-from arenascope.profile.read import UNRECORDED, UNSAMPLED
 from arenascope.render.terminal import Uncut
-from arenascope.text import MINUS, count, plural, printable, short_name, signed, signed_count, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
+    from arenascope.profile.from_json import ReadProfile
     from arenascope.profile.model import Profile
-    from arenascope.profile.read import ReadProfile
 
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from arenascope.humanize import printable, size
 from arenascope.render.profile import render_head
-from arenascope.text import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arenascope.graph import GraphTarget
-    from arenascope.profile.read import ReadProfile
+    from arenascope.profile.from_json import ReadProfile
 
 
 def render_diff_head(before: ReadProfile, after: ReadProfile) -> Text:

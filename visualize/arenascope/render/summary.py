@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
+from arenascope.coverage import cells_of, whole_of
 from arenascope.findings import Facts, judge
-from arenascope.known import cells_of, whole_of
-from arenascope.remedy import trim_command
+from arenascope.humanize import UNKNOWN, count, duration, plural, printable, share, size
 from arenascope.render.terminal import STYLES, Fitting, known_first, plain_table, title
 from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT
-from arenascope.stranded import by_chunks
+from arenascope.stranded_classes import by_chunks
 from arenascope.summary import objects_by_type
-from arenascope.text import UNKNOWN, count, duration, plural, printable, share, size
+from arenascope.trim_commands import trim_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
+from arenascope.humanize import count
 from arenascope.render.terminal import title
-from arenascope.text import count
-from arenascope.timeline.wording import evidence, names_words, none_words, suspect_words
+from arenascope.timeline.suspect_text import evidence, names_words, none_words, suspect_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

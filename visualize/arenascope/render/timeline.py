@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from arenascope.known import SHORT, shortened, total
+from arenascope.coverage import SHORT, shortened, total
+from arenascope.humanize import count, plural, printable, size, span, time_words
 from arenascope.render.terminal import plain_table
-from arenascope.text import count, plural, printable, size, span, time_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

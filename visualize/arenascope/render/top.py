@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from arenascope.known import SHORT
-from arenascope.live.machine import Standing
-from arenascope.live.view import COLUMNS, RSS, looked, mark_of, totals
+from arenascope.coverage import SHORT
+from arenascope.humanize import age, compact, count, plural, printable, size
+from arenascope.live.columns import COLUMNS, RSS, looked, mark_of, totals
+from arenascope.live.process_table import Standing
 from arenascope.render.terminal import STYLES
-from arenascope.text import age, compact, count, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from arenascope.live.machine import Census, Entry
-    from arenascope.live.view import Choice, Listed, Quantity
+    from arenascope.live.columns import Choice, Listed, Quantity
+    from arenascope.live.process_table import Census, Entry
 
 # Without these, one after the other, in a terminal that is too narrow for all columns.
 LEAST_WANTED: Final = ("cached", "other", "stranded", "withheld", "age", "in use")

@@ -11,11 +11,8 @@ import numpy as np
 from rich.text import Text
 
 from arenascope import dump_records as fmt
-from arenascope.known import shortened, total
-from arenascope.render.terminal import STYLES, known_first
-from arenascope.report.colours import LOOKS, Colour
-from arenascope.rows import RESIDENT
-from arenascope.text import (
+from arenascope.coverage import shortened, total
+from arenascope.humanize import (
     UNKNOWN,
     age,
     compact,
@@ -29,6 +26,9 @@ from arenascope.text import (
     size,
     span,
 )
+from arenascope.render.terminal import STYLES, known_first
+from arenascope.report.colours import LOOKS, Colour
+from arenascope.rows import RESIDENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.compare.changes import Comparison, Delta, Growing
-    from arenascope.compare.moment import Group, Moment, Pages
-    from arenascope.live.story import Recorded, Story
+    from arenascope.compare.digest import Group, Moment, Pages
+    from arenascope.live.process_history import Recorded, Story
 
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 NAME: Final = 16

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
+from arenascope.humanize import count, duration, plural, printable, share, size
 from arenascope.render.terminal import Fitting, known_first, plain_table
-from arenascope.text import count, duration, plural, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

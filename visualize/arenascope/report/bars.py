@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from arenascope.report.bands import top_of
-from arenascope.report.figures import PAINTS
-from arenascope.text import plain_size, size
+from arenascope.humanize import plain_size, size
+from arenascope.report.histograms import PAINTS
+from arenascope.report.stacked_area import top_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arenascope.report.bands import GridLine
-    from arenascope.report.figures import Histogram
+    from arenascope.report.histograms import Histogram
+    from arenascope.report.stacked_area import GridLine
 
 TICKS: Final = 7  # names of classes below the bars, at most
 MARGIN: Final = 16.0  # the names of the grid's lines stand there

@@ -13,14 +13,14 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from arenascope.humanize import plain_size
 from arenascope.report.colours import LOOKS, Colour
-from arenascope.report.figures import SERIES
-from arenascope.text import plain_size
+from arenascope.report.histograms import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from arenascope.report.figures import Histogram
+    from arenascope.report.histograms import Histogram
 
 INK: Final = "#24292f"
 GRID: Final = "#d8dee4"

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.compare.changes import BOTH, PINS, ends
-from arenascope.compare.told import pinned_words
-from arenascope.report.holders import cut
+from arenascope.compare.diff_json import pinned_words
+from arenascope.humanize import UNKNOWN, printable, rate, signed_count, size, span
+from arenascope.report.page_users import cut
 from arenascope.report.tables import Amount, Change, amount, change_of
 from arenascope.rows import BY_NAME
-from arenascope.text import UNKNOWN, printable, rate, signed_count, size, span
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

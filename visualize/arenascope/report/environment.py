@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import jinja2
 
-from arenascope.text import count, plural
+from arenascope.humanize import count, plural
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,18 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope import dump_records as fmt
-from arenascope.compare.moment import NOBODY
+from arenascope.compare.digest import NOBODY
+from arenascope.humanize import count, plural, printable, share, size
 from arenascope.owners import owner_at, owner_key
 from arenascope.report.compare import change_in, grown_by
-from arenascope.report.holders import NO_TYPE
+from arenascope.report.page_users import NO_TYPE
 from arenascope.report.tables import Amount, Change, amount
-from arenascope.text import count, plural, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from arenascope.compare import Comparison
-    from arenascope.report.holders import Held, Names
+    from arenascope.report.page_users import Held, Names
 
 SHOWN: Final = 200  # types, owners, kinds of lost chunks
 SENTENCES: Final = 3

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from arenascope import dump_records as fmt
-from arenascope.report.areas import RUNTIME, TITLES
+from arenascope.humanize import plural, size
 from arenascope.report.colours import LOOKS, Colour
-from arenascope.report.shares import shares
+from arenascope.report.map_areas import RUNTIME, TITLES
+from arenascope.report.page_colours import shares
 from arenascope.report.tables import Amount, amount
-from arenascope.text import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from arenascope.report.areas import Area
     from arenascope.report.colours import Appearance
+    from arenascope.report.map_areas import Area
 
 MALLOC: Final = "malloc"
 STATES: Final = (Colour.MIXED, Colour.PINNED)  # of pages: their bytes are among those of other colours

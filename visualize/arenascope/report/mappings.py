@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.known import total
+from arenascope.coverage import total
+from arenascope.humanize import printable
 from arenascope.report.tables import Amount, amount
-from arenascope.text import printable
 
 if TYPE_CHECKING:
     from arenascope.findings import Facts

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope import __version__, rows
 from arenascope.compare import compare
+from arenascope.coverage import whole_of
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
-from arenascope.known import whole_of
-from arenascope.profile.stacks import with_stacks
-from arenascope.report import bars, figures, graph, mappings, objects, ruby, sites, stranded, tables
-from arenascope.report.areas import TITLES
+from arenascope.humanize import duration, plural, printable, size
+from arenascope.profile.site_digest import with_stacks
+from arenascope.report import bars, graph, histograms, mappings, objects, ruby, sites, stranded, tables
 from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
 from arenascope.report.compare import changes, growth
-from arenascope.report.facts import PageFacts, address_of
 from arenascope.report.glossary import GLOSSARY
-from arenascope.report.holders import of_dumps
+from arenascope.report.inputs import PageFacts, address_of
+from arenascope.report.labels import LAYOUTS, MODES
 from arenascope.report.legend import legend, parts
-from arenascope.report.pages import Block, More, map_blocks
-from arenascope.report.regions import regions
+from arenascope.report.map_areas import TITLES
+from arenascope.report.map_data import Block, More, map_blocks
+from arenascope.report.map_order import regions
+from arenascope.report.page_users import of_dumps
 from arenascope.report.tables import Amount, amount, threads_of
-from arenascope.report.words import LAYOUTS, MODES
-from arenascope.text import duration, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arenascope.capture import Look
     from arenascope.compare import Comparison
     from arenascope.report.bars import Bars
-    from arenascope.report.figures import Histogram
-    from arenascope.report.regions import Regions
+    from arenascope.report.histograms import Histogram
+    from arenascope.report.map_order import Regions
+    from arenascope.snapshot import Look
 
 SHOWN_WARNINGS: Final = 50
 
@@ -188,16 +188,16 @@ def _chart(of: Histogram, drawn: Bars, *, pinning: bool = False) -> Chart:
 
 
 def _sizes(facts: PageFacts) -> Chart | None:
-    histogram = figures.by_chunk_size(facts.dump)
+    histogram = histograms.by_chunk_size(facts.dump)
     if histogram is None:
         return None
-    pinning = bool(histogram.series[figures.PINNING].any())
+    pinning = bool(histogram.series[histograms.PINNING].any())
     title = "Bytes in use, cached and free, and stranded by pins, by chunk size. The table has the numbers."
-    return _chart(histogram, bars.draw(histogram, "chunk size, from", title, apart=figures.PINNING), pinning=pinning)
+    return _chart(histogram, bars.draw(histogram, "chunk size, from", title, apart=histograms.PINNING), pinning=pinning)
 
 
 def _runs(states: Any, laid: Regions, page_size: int) -> Chart | None:
-    histogram = figures.by_free_run(states, laid, page_size)
+    histogram = histograms.by_free_run(states, laid, page_size)
     if histogram is None:
         return None
     title = "Bytes of free pages by the length of the run of free pages. The table has the numbers."

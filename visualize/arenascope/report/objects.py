@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from arenascope.humanize import UNKNOWN, printable
 from arenascope.report.compare import change_in, grown_by
 from arenascope.report.tables import Amount, Change, amount
 from arenascope.summary import objects_by_type
-from arenascope.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from arenascope.compare import Comparison
-    from arenascope.findings.facts import Facts
+    from arenascope.findings.inputs import Facts
     from arenascope.summary import ObjectClass, Objects
 
     Grown = Mapping[Hashable, int | None] | None

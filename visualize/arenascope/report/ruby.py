@@ -11,16 +11,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.known import total
-from arenascope.report.facts import address_of
+from arenascope.coverage import total
+from arenascope.humanize import count, share, size
+from arenascope.report.inputs import address_of
 from arenascope.report.tables import Amount, BarPart, Change, amount, change, threads_of
-from arenascope.text import count, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arenascope.report.facts import PageFacts
-    from arenascope.report.regions import Regions
+    from arenascope.report.inputs import PageFacts
+    from arenascope.report.map_order import Regions
     from arenascope.summary import Ruby, Slots
 
 FREE: Final = 0.25  # of Rss: where less of it is free, the process is large because it uses so much

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope.profile.calls import grow, numbered, place_of
-from arenascope.profile.keepers import Keeping, narrowest_keeper
+from arenascope.humanize import count, printable, share, size
+from arenascope.profile.call_tree import grow, numbered, place_of
+from arenascope.profile.from_json import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
 from arenascope.profile.model import MEASURES, by_thread, order, rows_of
-from arenascope.profile.read import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
-from arenascope.profile.wording import caller_and_callee, is_for_others
-from arenascope.report.holders import LONGEST, cut, put_in_order
-from arenascope.report.pages import Block, pack
+from arenascope.profile.page_pins import Keeping, narrowest_keeper
+from arenascope.profile.stack_titles import caller_and_callee, is_for_others
+from arenascope.report.map_data import Block, pack
+from arenascope.report.page_users import LONGEST, cut, put_in_order
 from arenascope.report.tables import Amount, amount
-from arenascope.text import count, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.dump import Dump
-    from arenascope.profile.calls import Call
+    from arenascope.profile.call_tree import Call
     from arenascope.profile.model import Profile, Site
 
 # The measures of the chart, in the order in which it offers them: what a number is, and of what.

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from arenascope.known import total
+from arenascope.coverage import total
 from arenascope.report.tables import Amount, amount
-from arenascope.stranded import by_chunks, by_share
+from arenascope.stranded_classes import by_chunks, by_share
 
 if TYPE_CHECKING:
-    from arenascope.report.facts import PageFacts
-    from arenascope.stranded import Class
+    from arenascope.report.inputs import PageFacts
+    from arenascope.stranded_classes import Class
 
 
 class FillLine(NamedTuple):

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from arenascope.compare import difference
-from arenascope.known import by_chunks, cells_of
-from arenascope.report.facts import address_of
-from arenascope.report.words import TUNABLES
+from arenascope.coverage import by_chunks, cells_of
+from arenascope.humanize import UNKNOWN, count, printable, share, signed, size
+from arenascope.report.inputs import address_of
+from arenascope.report.labels import TUNABLES
 from arenascope.rows import ABSENT, BAR, BESIDE, RESIDENT
-from arenascope.text import UNKNOWN, count, printable, share, signed, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arenascope.report.facts import PageFacts
-    from arenascope.report.regions import Regions
+    from arenascope.report.inputs import PageFacts
+    from arenascope.report.map_order import Regions
     from arenascope.rows import Row
     from arenascope.summary import Arena
 

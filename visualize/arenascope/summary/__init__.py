@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Optional
 
 from arenascope import __version__
 from arenascope.arenadump import run_arenadump
-from arenascope.decode import answer, document
+from arenascope.json_decode import answer, document
 from arenascope.summary.heaps import (
     Arena,
     ByChunks,
@@ -27,10 +27,10 @@ from arenascope.summary.heaps import (
     Thread,
     Tunables,
 )
-from arenascope.summary.holders import HeldBy, HeldGraph, HeldType, Keeper, Kept
 from arenascope.summary.ledger import Absent, Beside, Forecast, Ledger, Rows, Sums
-from arenascope.summary.look import Allocator, Doubt, Kernel, NotGlibc, Snapshot, Target
 from arenascope.summary.mappings import AnonymousMapping, AnonymousMemory, MappedFile, MappedFiles, Mappings
+from arenascope.summary.origin import Allocator, Doubt, Kernel, NotGlibc, Snapshot, Target
+from arenascope.summary.retained import HeldBy, HeldGraph, HeldType, Keeper, Kept
 from arenascope.summary.runtimes import ObjectClass, Objects, ObjectType, Ruby, Runtime, SizeClass, Slots, Space
 
 if TYPE_CHECKING:

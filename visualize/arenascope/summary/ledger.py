@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Optional
 
 from arenascope import rows
-from arenascope.decode import DecodeError, mapping
+from arenascope.json_decode import DecodeError, mapping
 
 
 @dataclass(frozen=True)

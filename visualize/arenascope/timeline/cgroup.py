@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.text import lines
+from arenascope.humanize import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

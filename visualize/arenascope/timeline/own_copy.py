@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.files import check_companion, create, is_shared, why_foreign
+from arenascope.private_files import check_companion, create, is_shared, why_foreign
 from arenascope.timeline.store import COMPANIONS
 
 LOG: Final = COMPANIONS[0]

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.text import time_words
-from arenascope.timeline import pack, shape
+from arenascope.humanize import time_words
+from arenascope.timeline import delta_codec, shape
 from arenascope.timeline.columns import DamagedError, check_schema, select
-from arenascope.timeline.groups import groups_from, unpacked
+from arenascope.timeline.named_totals import groups_from, unpacked
 from arenascope.timeline.own_copy import untouchable
 from arenascope.timeline.store import TURN_COLUMNS, TurnHead, check_version, is_timeline
 
@@ -159,10 +159,10 @@ def moment_of_look(path: str, look: int) -> tuple[Moment, dict[str, int | None]]
             raise ArenascopeError(Code.NO_TARGET, f"'{path}' no longer has this look: it was thinned out")
         time_ns, rss, rows, body, pages, frame = row
         base = frame_of(db, frame, with_pages=True)
-        whole = pack.unpack_body(body, base)
-        states = pack.unpack_pages(pages, base.pages) if pages else None
+        whole = delta_codec.unpack_body(body, base)
+        states = delta_codec.unpack_pages(pages, base.pages) if pages else None
         named = {kind: group for _, told in groups_in(db, {look}) for kind, group in groups_from(told).items()}
-        moment = pack.moment_from(whole, shape.rows(rows), rss, (time_words(time_ns), time_ns), states, named)
+        moment = delta_codec.moment_from(whole, shape.rows(rows), rss, (time_words(time_ns), time_ns), states, named)
         return moment, whole["findings"]
 
 
@@ -251,13 +251,13 @@ def findings_of(path: str) -> dict[int, dict[str, int | None]]:
 def bodies(path: str, looks: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """What is kept of each of these looks (None: of all) but its pages, by the look's id: each frame is read once."""
     with opened(path) as db:
-        last, base = None, pack.Frame({}, None)
+        last, base = None, delta_codec.Frame({}, None)
         for look, frame, body in select(db, "looks", ("id", "frame", "body"), "ORDER BY frame, id"):
             if looks is not None and look not in looks:
                 continue
             if frame != last:
                 last, base = frame, frame_of(db, frame, with_pages=False)
-            yield look, pack.unpack_body(body, base)
+            yield look, delta_codec.unpack_body(body, base)
 
 
 def groups_of(path: str, looks: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -285,10 +285,12 @@ def _with_groups(db: sqlite3.Connection) -> list[int]:
     return [look for (look,) in select(db, "groups", ("look",), "ORDER BY look")]
 
 
-def frame_of(db: sqlite3.Connection, frame: int, *, with_pages: bool) -> pack.Frame:
+def frame_of(db: sqlite3.Connection, frame: int, *, with_pages: bool) -> delta_codec.Frame:
     """What the looks of a frame are told by their difference from."""
     row = next(select(db, "frames", ("body", "pages"), "WHERE id = ?", (frame,)), None)
     if row is None:
         raise DamagedError("a look is told by its difference from a frame that is not there")
     body, pages = row
-    return pack.Frame(pack.unpack_body(body, None), pack.unpack_pages(pages, None) if pages and with_pages else None)
+    return delta_codec.Frame(
+        delta_codec.unpack_body(body, None), delta_codec.unpack_pages(pages, None) if pages and with_pages else None
+    )

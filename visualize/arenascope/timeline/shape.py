@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from arenascope.compare.moment import Seen
+from arenascope.compare.digest import Seen
 from arenascope.timeline.columns import DamagedError
 
 if TYPE_CHECKING:

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.files import check_companion, go_on, is_shared
-from arenascope.text import utf8
-from arenascope.timeline import groups, pack
+from arenascope.humanize import utf8
+from arenascope.private_files import check_companion, go_on, is_shared
+from arenascope.timeline import delta_codec, named_totals
 from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select, version
-from arenascope.timeline.pack import Frame
-from arenascope.timeline.thin import TurnTime, surplus
+from arenascope.timeline.delta_codec import Frame
+from arenascope.timeline.retention import TurnTime, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from arenascope.compare.moment import Moment
-    from arenascope.timeline.group import Identity
+    from arenascope.compare.digest import Moment
+    from arenascope.timeline.process_group import Identity
 
 APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
 MAGIC: Final = b"SQLite format 3\0"
@@ -192,7 +192,7 @@ class TimelineStore:
 
     def last(self) -> tuple[int, set[Identity]]:
         """The generation of the last turn, and its processes, if the machine has not been started again since."""
-        from arenascope.timeline.group import Identity  # noqa: PLC0415
+        from arenascope.timeline.process_group import Identity  # noqa: PLC0415
 
         with _writing(self.path):
             row = next(select(self._db, "turns", ("id", "generation"), "ORDER BY id DESC LIMIT 1"), None)
@@ -239,7 +239,7 @@ class TimelineStore:
     def _add_look(self, turn: int, generation: int, look: Taken, bases: dict[int, _Base]) -> None:
         process = self._process(look.member, generation)
         moment = look.moment
-        body = pack.body_of(moment, look.findings, look.sites)
+        body = delta_codec.body_of(moment, look.findings, look.sites)
         base = bases.get(process)
         told = self._told(body, moment, base.frame) if base else None
         if base is None or told is None or base.looks >= MOST_LOOKS or sum(map(len, told)) > base.size // 2:
@@ -252,23 +252,23 @@ class TimelineStore:
             "VALUES (?,?,?,?,?,?,?,?,?)",
             (turn, process, look.time_ns, moment.who.exact, moment.rss, rows, base.id, told[0], told[1] or None),
         )
-        named = groups.told(moment)
+        named = named_totals.told(moment)
         if named:
-            values = (made.lastrowid, pack.pack_body(named, None))
+            values = (made.lastrowid, delta_codec.pack_body(named, None))
             self._db.execute("INSERT INTO groups (look, body) VALUES (?, ?)", values)
 
     @staticmethod
     def _told(body: dict[str, Any], moment: Moment, base: Frame) -> tuple[bytes, bytes]:
         pages = moment.pages
         return (
-            pack.pack_body(body, base),
-            pack.pack_pages(pages, moment.who.page_size, base.pages) if pages else b"",
+            delta_codec.pack_body(body, base),
+            delta_codec.pack_pages(pages, moment.who.page_size, base.pages) if pages else b"",
         )
 
     def _frame(self, process: int, body: dict[str, Any], moment: Moment) -> _Base:
         pages = moment.pages
-        whole = pack.pack_body(body, None)
-        states = pack.pack_pages(pages, moment.who.page_size, None) if pages else None
+        whole = delta_codec.pack_body(body, None)
+        states = delta_codec.pack_pages(pages, moment.who.page_size, None) if pages else None
         made = self._db.execute("INSERT INTO frames (process, body, pages) VALUES (?,?,?)", (process, whole, states))
         frame = Frame(json.loads(json.dumps(body)), pages)  # as it is read back
         return _Base(made.lastrowid or 0, frame, len(whole) + len(states or b""), 0)

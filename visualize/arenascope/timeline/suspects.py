@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from arenascope.humanize import size as size_words
+from arenascope.humanize import time_words
 from arenascope.rows import RESIDENT
-from arenascope.text import size as size_words
-from arenascope.text import time_words
 from arenascope.timeline.reader import bodies, groups_of, looks_with_groups
 from arenascope.timeline.trend import LEAST_LOOKS, trend_of
 

@@ -8,20 +8,20 @@ import resource
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope import dump_records as fmt
-from arenascope.known import total
+from arenascope.coverage import total
+from arenascope.humanize import size
 from arenascope.rows import HELD_ROWS
-from arenascope.text import size
 from arenascope.timeline.cgroup import cgroups_of, fullest, mounts
-from arenascope.timeline.group import files_of
-from arenascope.timeline.notices import ABSENT, Notice, Notices
+from arenascope.timeline.memory_pressure import ABSENT, Notice, Notices
+from arenascope.timeline.process_group import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from arenascope.dump import Dump
     from arenascope.summary import Summary
-    from arenascope.timeline.alarms import Alarms
-    from arenascope.timeline.group import Identity, Process
+    from arenascope.timeline.kernel_events import Alarms
+    from arenascope.timeline.process_group import Identity, Process
 
 IN_USE: Final = "in use"
 RESIDENT: Final = "resident"  # where it is unknown what is in use

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.interrupts import waking
-from arenascope.profile.stacks import Stacks
-from arenascope.text import duration, span
-from arenascope.timeline.look import spent, take
+from arenascope.humanize import duration, span
+from arenascope.profile.site_digest import Stacks
+from arenascope.signals import waking
+from arenascope.timeline.poll_one import spent, take
 from arenascope.timeline.store import NoRoomError, Turn
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from arenascope.dump import Dump
     from arenascope.summary import Summary
-    from arenascope.timeline.alarms import Alarms
-    from arenascope.timeline.group import Identity, Process, Watched
-    from arenascope.timeline.keeper import DumpKeeper
+    from arenascope.timeline.dump_triggered import DumpKeeper
+    from arenascope.timeline.kernel_events import Alarms
+    from arenascope.timeline.process_group import Identity, Process, Watched
     from arenascope.timeline.store import Taken, TimelineStore
 
 POLL: Final = 1.0  # seconds between two questions whether a limit is met

@@ -3,7 +3,7 @@
 import { calls } from "./calls.js";
 import { told } from "./data.js";
 import { Icicle } from "./icicle.js";
-import { size } from "./inspect.js";
+import { size } from "./page_text.js";
 
 const COLOURS = 6; // of modules, or languages; more share the last one
 

@@ -3,11 +3,11 @@
 import { told } from "./data.js";
 import { HeapMap } from "./map.js";
 import { keys, pointers } from "./controls.js";
-import { readLink, writeLink } from "./link.js";
+import { readLink, writeLink } from "./url_state.js";
 import { takeCalls } from "./calls.js";
 import { callsChart } from "./flame.js";
 import { ownersChart } from "./owners.js";
-import { buttons, lights } from "./panel.js";
+import { buttons, lights } from "./map_toolbar.js";
 import { copyButtons, sortableTables } from "./tables.js";
 
 async function start() {

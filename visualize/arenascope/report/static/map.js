@@ -3,10 +3,10 @@
 import { told } from "./data.js";
 import { Pages, Regions } from "./heaps.js";
 import { Hilbert, Rows } from "./layouts.js";
-import { Camera, View, aspectOf, paletteOf } from "./view.js";
-import { lit, nextRun } from "./light.js";
-import { hideCard, showCard } from "./card.js";
-import { hex, spoken, stateName } from "./inspect.js";
+import { Camera, View, aspectOf, paletteOf } from "./map_canvas.js";
+import { lit, nextRun } from "./highlight.js";
+import { hideCard, showCard } from "./page_tooltip.js";
+import { hex, spoken, stateName } from "./page_text.js";
 
 const MAX_SCALE = 640; // pixels a page
 const MARKED = 64; // pixels a page at least, where a search or a link leads

@@ -2,7 +2,7 @@
 // The tree of owners as an icicle: owners side by side, below each the types of what only it holds.
 import { told } from "./data.js";
 import { Icicle } from "./icicle.js";
-import { size } from "./inspect.js";
+import { size } from "./page_text.js";
 
 // The branches as a tree.
 function growOwners(branches) {

@@ -2,12 +2,12 @@
 // Brings the page of a timeline to life: the chart with its slider first, then the map.
 import { takeBlock, told } from "./data.js";
 import { keys, pointers } from "./controls.js";
-import { Course } from "./course.js";
-import { hideCard } from "./card.js";
-import { readLink, writeLink } from "./link.js";
-import { MovingMap } from "./moving.js";
-import { buttons, byId, lights } from "./panel.js";
-import { Reel } from "./reel.js";
+import { Course } from "./time_cursor.js";
+import { hideCard } from "./page_tooltip.js";
+import { readLink, writeLink } from "./url_state.js";
+import { MovingMap } from "./map_animation.js";
+import { buttons, byId, lights } from "./map_toolbar.js";
+import { Reel } from "./frames.js";
 import { sortableTables } from "./tables.js";
 
 const SETTLED = 250; // ms without a step, after which what is lit is counted and told

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// Who allocated what is in use, and who allocates most: what a recorder in the process has written down.
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/open_target.h"
+#include "cli/enum_names.h"
+#include "cli/stacks.h"
+#include "cli/humanize.h"
+#include "config.h"
+#include "trace/format.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SITES = 20 };
+
+static void put_kept(struct as_json *j, const struct as_view *v, uint64_t site)
+{
+    static const struct as_profile_kept_record unknown = {
+        .pinned = AS_UNKNOWN,
+        .stranded = AS_UNKNOWN,
+        .pages = AS_UNKNOWN,
+        .pages_stranded = AS_UNKNOWN,
+        .returned = AS_UNKNOWN,
+    };
+    static const struct as_json_field fields[] = {
+        AS_JSON_FIELD(as_profile_kept_record, pinned), AS_JSON_FIELD(as_profile_kept_record, stranded),
+        AS_JSON_FIELD(as_profile_kept_record, pages), AS_JSON_FIELD(as_profile_kept_record, pages_stranded),
+        AS_JSON_FIELD(as_profile_kept_record, returned)};
+    as_json_object(j, "kept");
+    as_json_numbers(j, site < v->profile_kept_count ? &v->profile_kept[site] : &unknown, fields,
+                    sizeof fields / sizeof *fields);
+    as_json_object_end(j);
+}
+
+// NULL: there is none any more, or the id has no meaning here.
+static const struct as_thread_record *living(const struct as_view *v, const struct as_profile_thread_record *one)
+{
+    for (uint64_t i = 0; one->flags & AS_PROFILE_THREAD_HERE && i < v->thread_count; i++)
+        if (v->threads[i].tid == one->tid)
+            return &v->threads[i];
+    return NULL;
+}
+
+static void put_threads(struct as_json *j, const struct as_view *v)
+{
+    as_json_array(j, "threads");
+    for (uint64_t i = 0; i < v->profile_thread_count; i++) {
+        const struct as_thread_record *thread = living(v, &v->profile_threads[i]);
+        as_json_object(j, NULL);
+        as_json_number(j, "tid", v->profile_threads[i].tid ? v->profile_threads[i].tid : AS_UNKNOWN);
+        if (thread && thread->name[0] != '\0')
+            as_json_text(j, "name", thread->name, sizeof thread->name);
+        else
+            as_json_string(j, "name", NULL);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+// The shares of a site, of which the first is *share; then it is that of the next site.
+static void put_shares(struct as_json *j, const struct as_view *v, uint64_t site, uint64_t *share)
+{
+    as_json_array(j, "threads");
+    for (; *share < v->profile_share_count && v->profile_shares[*share].site == site; ++*share) {
+        const struct as_profile_share_record *s = &v->profile_shares[*share];
+        as_json_object(j, NULL);
+        as_json_number(j, "thread", s->thread < v->profile_thread_count ? s->thread : AS_UNKNOWN);
+        as_stacks_put_counts(j, "in_use", s->count, s->bytes);
+        as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t site, uint64_t *share)
+{
+    const struct as_profile_site_record *s = &p->view->profile_sites[site];
+    const struct as_view *v = p->view;
+    as_json_object(j, NULL);
+    as_stacks_put_counts(j, "in_use", s->count, s->bytes);
+    as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
+    as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
+    put_kept(j, v, site);
+    put_shares(j, v, site, share);
+    as_json_number(j, "samples", s->samples);
+    as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
+    if (p->tree) {
+        as_json_number(j, "stack", s->stack);
+    } else {
+        as_json_array(j, "stack");
+        for (uint32_t i = s->stack; i < v->profile_stack_count; i = v->profile_stacks[i].caller)
+            as_stacks_put_frame(j, p, &v->profile_frames[v->profile_stacks[i].frame]);
+        as_json_array_end(j);
+    }
+    as_json_object_end(j);
+}
+
+static void put_json(struct as_stack_printing *printing)
+{
+    const struct as_view *v = printing->view;
+    const struct as_profile_record *p = v->profile;
+    struct as_json j = {.out = stdout, .empty = true};
+    as_json_object(&j, NULL);
+    as_json_string(&j, "schema", "arenascope.profile/1");
+    as_json_string(&j, "version", AS_VERSION);
+    as_json_time(&j, "time", v->meta->time_ns);
+    as_json_object(&j, "target");
+    as_json_string(&j, "kind", as_target_kind_name(v->meta->target_kind));
+    as_json_number(&j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
+    as_json_text(&j, "comm", v->meta->comm, sizeof v->meta->comm);
+    as_json_object_end(&j);
+    as_json_string(&j, "mode", as_mode_name(v->meta->mode));
+    as_json_time(&j, "started", p->started_ns);
+    as_json_bool(&j, "on", p->flags & AS_PROFILE_ON);
+    as_json_bool(&j, "every_page", p->flags & AS_PROFILE_EXACT);
+    static const struct as_json_field fields[] = {
+        AS_JSON_FIELD(as_profile_record, large),   AS_JSON_FIELD(as_profile_record, mean),
+        AS_JSON_FIELD(as_profile_record, memory),  AS_JSON_FIELD(as_profile_record, misses),
+        AS_JSON_FIELD(as_profile_record, checked), AS_JSON_FIELD(as_profile_record, wrong),
+        AS_JSON_FIELD(as_profile_record, lost),    AS_JSON_FIELD(as_profile_record, cut),
+        AS_JSON_FIELD(as_profile_record, samples), AS_JSON_FIELD(as_profile_record, unsampled)};
+    as_json_string(&j, "hooks", p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : "slots");
+    as_json_number(&j, "page_rate", p->page_rate);
+    as_json_numbers(&j, p, fields, sizeof fields / sizeof *fields);
+    as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
+    as_stacks_put_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
+    as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
+    as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
+    as_json_array(&j, "unknown_interpreters");
+    as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
+    as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
+    as_json_array_end(&j);
+    put_threads(&j, v);
+    as_stacks_put_modules(&j, v);
+    if (printing->tree)
+        as_stacks_put_tree(&j, printing);
+    as_json_array(&j, "sites");
+    uint64_t share = 0;
+    for (uint64_t i = 0; i < v->profile_site_count; i++)
+        put_site(&j, printing, i, &share);
+    as_json_array_end(&j);
+    as_json_object_end(&j);
+    putchar('\n');
+}
+
+static void print_head(const struct as_profile_record *p)
+{
+    char since[AS_TIME_SIZE], known[AS_SIZE_TEXT], unseen[AS_SIZE_TEXT], lost[AS_SIZE_TEXT], memory[AS_SIZE_TEXT];
+    char allocated[AS_SIZE_TEXT];
+    printf("Profile since %s, %s\n", as_format_time(p->started_ns, since) ? since : "an unknown time",
+           p->flags & AS_PROFILE_ON ? "going on" : "ended");
+    if (p->flags & AS_PROFILE_EXACT)
+        printf("every chunk in use was looked up; ");
+    else
+        printf("one page in %" PRIu32 " is watched, its chunks stand for all; ", p->page_rate);
+    printf("the tables take %s\n", as_format_size(p->memory, memory));
+    if (p->hooks == AS_HOOKS_AT_ENTRIES)
+        printf("hooks at the entries of malloc and its kin: calls through pointers are seen, too\n");
+    else if (p->hooks == AS_HOOKS_IN_SLOTS)
+        printf("hooks in slots: calls through pointers that were copied before are not seen\n");
+    printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
+           as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
+           as_format_size(p->lost_bytes, lost));
+    if (p->lost)
+        printf("recorded without a stack: %" PRIu64 " allocations, freed or not (no room in the tables, as a rule)\n",
+               p->lost);
+    if (p->lost_alloc_bytes)
+        printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
+    printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
+           p->checked, p->cut);
+    as_stacks_print_unknown(AS_RECORD_PYTHON, p->unknown_python);
+    as_stacks_print_unknown(AS_RECORD_RUBY, p->unknown_ruby);
+}
+
+static void print_site(struct as_stack_printing *p, const struct as_profile_site_record *s)
+{
+    char bytes[AS_SIZE_TEXT], allocated[AS_SIZE_TEXT];
+    printf("%11s %12" PRIu64 "  %11s allocated (estimate)\n", as_format_size(s->bytes, bytes), s->count,
+           as_format_size(s->alloc_bytes, allocated));
+    as_stacks_print(p, s->stack);
+}
+
+static void print_text(struct as_stack_printing *p)
+{
+    const struct as_view *v = p->view;
+    print_head(v->profile);
+    printf("\n%11s %12s\n", "in use", "chunks");
+    for (uint64_t i = 0; i < v->profile_site_count && i < SITES; i++)
+        print_site(p, &v->profile_sites[i]);
+    if (v->profile_site_count > SITES)
+        printf("... and %" PRIu64 " more sites (--json lists all)\n", v->profile_site_count - SITES);
+}
+
+static bool fail_without_profile(const struct as_view *v, const char *target, struct as_error *err)
+{
+    for (uint64_t i = 0; i < v->runtime_count; i++)
+        if (v->runtimes[i].kind == AS_RUNTIME_RECORDER && v->runtimes[i].state == AS_REGIONS_UNPROVEN)
+            return as_fail(err, AS_UNSUPPORTED,
+                           "'%s' has no profile that this arenadump can read: what begins as the tables of a recorder "
+                           "is not as it knows them. Look with the arenadump of the version that the agent in the "
+                           "process has",
+                           target);
+    return as_fail(err, AS_UNSUPPORTED,
+                   "'%s' has no profile: run the program by `arenascope run --profile -- COMMAND`, or record the "
+                   "running process (`arenadump record PID -o FILE`)",
+                   target);
+}
+
+bool as_cmd_profile(const struct as_options *o, struct as_error *err)
+{
+    struct as_look look;
+    bool ok = as_look_open(&look, o->target, err) && as_look_take(&look, o, NULL, false, err);
+    if (ok && look.view.profile_count == 0)
+        ok = fail_without_profile(&look.view, o->target, err);
+    struct as_stack_printing printing = {.view = &look.view, .err = err, .tree = o->tree, .ok = true};
+    ok = ok && as_frame_names_open(&printing.names, &look, err);
+    if (ok && o->json)
+        put_json(&printing);
+    else if (ok)
+        print_text(&printing);
+    as_frame_names_close(&printing.names);
+    as_look_close(&look);
+    return ok && printing.ok;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "cli/enum_names.h"
+
+#include "libc/libc.h"
+#include "model/view.h"
+#include "target/target.h"
+
+#include <stddef.h>
+
+#define NAME_OF(table, index) ((index) < sizeof(table) / sizeof((table)[0]) ? (table)[index] : NULL)
+
+const char *as_target_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_TARGET_PROCESS] = "process", [AS_TARGET_CORE] = "core", [AS_TARGET_SELF] = "self"};
+    return NAME_OF(names, kind);
+}
+
+const char *as_arch_name(uint32_t arch)
+{
+    return arch == AS_ARCH_X86_64 ? "x86_64" : arch == AS_ARCH_AARCH64 ? "aarch64" : NULL;
+}
+
+const char *as_mode_name(uint32_t mode)
+{
+    static const char *const names[] = {[AS_MODE_FREEZE] = "freeze",
+                                        [AS_MODE_SNAPSHOT] = "snapshot",
+                                        [AS_MODE_LIVE] = "live",
+                                        [AS_MODE_IN_PROCESS] = "in-process",
+                                        [AS_MODE_CORE] = "core"};
+    return NAME_OF(names, mode);
+}
+
+// The row that has the memory of a malloc which is not glibc's; other_anon: it was not located.
+static int row_of_malloc(const struct as_view *v)
+{
+    int row = v->meta->malloc_kind == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
+    uint64_t located = as_row_value(&v->totals->ledger, row);
+    return located == 0 || located == AS_UNKNOWN ? AS_ROW_other_anon : row;
+}
+
+const struct as_not_glibc *as_not_glibc_words(const struct as_view *v)
+{
+    static const struct as_not_glibc other = {
+        "The malloc of this process is not glibc's",
+        "Its memory is in the rows that are not malloc's; the arenas below are glibc's."};
+    static const struct as_not_glibc located = {
+        "The malloc of this process is not glibc's",
+        "Its memory is in the row \"other malloc\"; the arenas below are glibc's."};
+    static const struct as_not_glibc go = {"The malloc of this process is not glibc's",
+                                           "Go's heap is in the row \"managed memory\"; the arenas below are glibc's."};
+    static const struct as_not_glibc unknown = {
+        "It is unknown which malloc this process uses",
+        "Memory outside of glibc's arenas is in the rows that are not malloc's."};
+    if (v->meta->malloc_kind == AS_MALLOC_GLIBC)
+        return NULL;
+    if (v->meta->malloc_kind == AS_MALLOC_UNKNOWN)
+        return &unknown;
+    int row = row_of_malloc(v);
+    return row == AS_ROW_other_anon ? &other : row == AS_ROW_managed ? &go : &located;
+}
+
+const char *as_row_meaning(int row, const struct as_view *v)
+{
+    bool other = v->meta->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && row_of_malloc(v) == row;
+    return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
+}
+
+const char *as_source_name(uint32_t source)
+{
+    if (source == AS_LAYOUT_NONE || source > AS_LAYOUT_SCAN)
+        return NULL;
+    return as_layout_source_name((enum as_layout_source)source);
+}
+
+const char *as_warning_name(uint32_t code)
+{
+    static const char *const names[] = {
+        [AS_WARN_NOTE] = "note",           [AS_WARN_CORRUPT] = "corrupt",     [AS_WARN_RESIDENCY] = "residency",
+        [AS_WARN_TCACHE] = "tcache",       [AS_WARN_MMAPPED] = "mmapped",     [AS_WARN_SUM] = "sum",
+        [AS_WARN_LOCKED] = "locked",       [AS_WARN_ALLOCATOR] = "allocator", [AS_WARN_LAYOUT] = "layout",
+        [AS_WARN_ESTIMATED] = "estimated",
+    };
+    return NAME_OF(names, code);
+}
+
+const char *as_runtime_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_RUNTIME_CPYTHON] = "cpython",
+        [AS_RUNTIME_JVM_HEAP] = "jvm",
+        [AS_RUNTIME_JVM_CODE] = "jvm",
+        [AS_RUNTIME_JVM_METASPACE] = "jvm",
+        [AS_RUNTIME_JEMALLOC] = "jemalloc",
+        [AS_RUNTIME_TCMALLOC] = "tcmalloc",
+        [AS_RUNTIME_MIMALLOC] = "mimalloc",
+        [AS_RUNTIME_MUSL] = "musl",
+        [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
+        [AS_RUNTIME_ZEND] = "zend",
+        [AS_RUNTIME_V8] = "v8",
+        [AS_RUNTIME_GO] = "go",
+        [AS_RUNTIME_ASAN] = "asan",
+        [AS_RUNTIME_VALGRIND] = "valgrind",
+        [AS_RUNTIME_UNKNOWN_MALLOC] = "unknown",
+        [AS_RUNTIME_RUBY] = "ruby",
+        [AS_RUNTIME_INNODB_POOL] = "innodb",
+        [AS_RUNTIME_INNODB_LOG] = "innodb",
+        [AS_RUNTIME_V8_CODE] = "v8",
+        [AS_RUNTIME_V8_CPPGC] = "v8",
+        [AS_RUNTIME_RECORDER] = "arenascope",
+    };
+    return NAME_OF(names, kind);
+}
+
+const char *as_runtime_part_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_RUNTIME_CPYTHON] = "arenas",
+        [AS_RUNTIME_JVM_HEAP] = "heap",
+        [AS_RUNTIME_JVM_CODE] = "code",
+        [AS_RUNTIME_JVM_METASPACE] = "metaspace",
+        [AS_RUNTIME_JEMALLOC] = "heap",
+        [AS_RUNTIME_TCMALLOC] = "heap",
+        [AS_RUNTIME_MIMALLOC] = "heap",
+        [AS_RUNTIME_MUSL] = "heap",
+        [AS_RUNTIME_PARTITIONALLOC] = "heap",
+        [AS_RUNTIME_ZEND] = "heap",
+        [AS_RUNTIME_V8] = "heap",
+        [AS_RUNTIME_GO] = "heap",
+        [AS_RUNTIME_ASAN] = "heap",
+        [AS_RUNTIME_VALGRIND] = "heap",
+        [AS_RUNTIME_UNKNOWN_MALLOC] = "heap",
+        [AS_RUNTIME_INNODB_POOL] = "buffer pool",
+        [AS_RUNTIME_INNODB_LOG] = "log buffers",
+        [AS_RUNTIME_V8_CODE] = "code",
+        [AS_RUNTIME_V8_CPPGC] = "C++ objects",
+        [AS_RUNTIME_RECORDER] = "recorder",
+    };
+    return NAME_OF(names, kind);
+}
+
+const char *as_class_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_CLASS_NAMED] = "named",
+        [AS_CLASS_ANONYMOUS] = "anonymous",
+        [AS_CLASS_SINGLETON] = "singleton",
+        [AS_CLASS_INTERNAL] = "internal",
+    };
+    return NAME_OF(names, kind);
+}
+
+const char *as_chunk_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [AS_CHUNK_UNKNOWN] = "unknown",   [AS_CHUNK_IN_USE] = "in_use", [AS_CHUNK_TCACHE] = "tcache",
+        [AS_CHUNK_FASTBIN] = "fastbin",   [AS_CHUNK_BINNED] = "binned", [AS_CHUNK_TOP] = "top",
+        [AS_CHUNK_METADATA] = "metadata",
+    };
+    return NAME_OF(names, kind);
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+#include "cli/graph_command.h"
+#include "cli/enum_names.h"
+#include "cli/humanize.h"
+#include "config.h"
+#include "graph/demangle.h"
+#include "graph/section_owners.h"
+#include "graph/section_records.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+{
+    *g = (struct as_graph_look){.reader = {as_graph_read, &g->graph, as_graph_begin}};
+    if (!as_look_open(&g->look, o->target, err))
+        return false;
+    g->look.reader = &g->reader;
+    if (g->look.from_dump)
+        return as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
+                       o->target);
+    // Debug information is read where --layout-source allows it.
+    return as_graph_open(&g->graph, g->look.target, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
+}
+
+static bool add_records(void *context, struct as_store *s, struct as_error *err)
+{
+    struct as_graph_look *g = context;
+    return s->mallocs.count == 0 ||
+           (as_graph_find_all_types(&g->graph, err) && as_graph_add_records(s, &g->graph, g->look.target, err));
+}
+
+void as_graph_look_record(struct as_graph_look *g)
+{
+    g->more = (struct as_look_more){add_records, g};
+    g->look.more = &g->more;
+}
+
+bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+{
+    if (!o->graph)
+        return as_look_open(&g->look, o->target, err);
+    bool ok = as_graph_look_open(g, o, err);
+    as_graph_look_record(g);
+    return ok;
+}
+
+bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+{
+    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err);
+}
+
+void as_graph_look_close(struct as_graph_look *g)
+{
+    as_graph_free(&g->graph);
+    as_look_close(&g->look);
+}
+
+bool as_graph_is_exact(const struct as_graph_look *g)
+{
+    return g->look.view.meta->flags & AS_META_EXACT && as_graph_is_whole(&g->graph);
+}
+
+enum { LEFT_OUT = 1100, SHOWN = 200 }; // characters; of a path, of its end
+
+// Why types are missing that could be known; NULL: none is.
+static const char *left_out(const struct as_graph_look *g, char text[LEFT_OUT])
+{
+    const struct as_modules *modules = &g->graph.modules;
+    const struct as_target *t = g->look.target;
+    const char *debug = as_dwarf_files_left_out(&g->graph.files);
+    if (modules->missing == 0)
+        return debug;
+    const char *path = as_mapping_path(t, &t->mappings.items[modules->first_missing]);
+    size_t bytes = strlen(path);
+    int length = snprintf(text, LEFT_OUT,
+                          "what the core leaves out of %s cannot be read, as the file is not here, or not the same",
+                          bytes > SHOWN ? path + bytes - SHOWN : path);
+    if (modules->missing > 1)
+        length += snprintf(text + length, LEFT_OUT - (size_t)length, "; so it is with %" PRIu32 " more files",
+                           modules->missing - 1);
+    if (debug)
+        snprintf(text + length, LEFT_OUT - (size_t)length, "; %s", debug);
+    return text;
+}
+
+void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_look *g)
+{
+    char text[LEFT_OUT];
+    const struct as_view *v = &g->look.view;
+    as_json_string(j, "schema", schema);
+    as_json_string(j, "version", AS_VERSION);
+    as_json_time(j, "time", v->meta->time_ns);
+    as_json_object(j, "target");
+    as_json_string(j, "kind", as_target_kind_name(v->meta->target_kind));
+    as_json_number(j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
+    as_json_text(j, "comm", v->meta->comm, sizeof v->meta->comm);
+    as_json_object_end(j);
+    as_json_string(j, "mode", as_mode_name(v->meta->mode));
+    as_json_milliseconds(j, "pause_ms", v->meta->pause_ns);
+    as_json_bool(j, "exact", as_graph_is_exact(g));
+    as_json_object(j, "graph");
+    as_json_number(j, "chunks", g->graph.index.chunks);
+    as_json_number(j, "bytes", g->graph.index.chunk_bytes);
+    as_json_object(j, "objects");
+    as_json_number(j, "count", g->graph.objects.blocks);
+    as_json_number(j, "bytes", g->graph.objects.bytes);
+    as_json_object_end(j);
+    as_json_number(j, "pointers", g->graph.edges.pointers);
+    as_json_number(j, "roots", g->graph.roots.list.count);
+    as_json_number(j, "unread", g->graph.edges.unread);
+    as_json_number(j, "unsearched", g->graph.roots.unsearched);
+    as_json_string(j, "left_out", left_out(g, text));
+    as_json_object_end(j);
+    as_json_array(j, "warnings");
+    for (uint64_t i = 0; i < v->warning_count; i++)
+        as_json_string(j, NULL, as_view_string(v, v->warnings[i].text));
+    as_json_array_end(j);
+}
+
+const char *as_graph_type_text(const struct as_graph_look *g, uint32_t type, size_t columns, char text[AS_GRAPH_NAME])
+{
+    char name[AS_GRAPH_NAME];
+    const char *known = as_graph_type_name(&g->graph, type, name, sizeof name);
+    return known ? as_safe_text(known, AS_GRAPH_NAME, columns, true, text, AS_GRAPH_NAME) : "?";
+}
+
+void as_graph_put_type(struct as_json *j, const struct as_graph_look *g, uint32_t type)
+{
+    char text[AS_GRAPH_NAME];
+    as_json_string(j, "type", as_graph_type_name(&g->graph, type, text, sizeof text));
+    as_json_string(j, "evidence", as_evidence_name(as_graph_type_evidence(&g->graph, type)));
+}
+
+void as_graph_print_head(const struct as_graph_look *g)
+{
+    const struct as_view *v = &g->look.view;
+    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    char objects[AS_SIZE_TEXT + 64] = "", of[AS_SIZE_TEXT];
+    if (g->graph.objects.blocks > 0)
+        snprintf(objects, sizeof objects, " (%s in %" PRIu64 " objects)", as_format_size(g->graph.objects.bytes, of),
+                 g->graph.objects.blocks);
+    printf("%s (pid %" PRIu32 "): %" PRIu32 " chunks in use, %s%s, %" PRIu64 " pointers between them\n",
+           as_safe_text(v->meta->comm, sizeof v->meta->comm, 32, true, text, sizeof text), v->meta->pid,
+           g->graph.index.chunks, as_format_size(g->graph.index.chunk_bytes, bytes), objects, g->graph.edges.pointers);
+    for (uint64_t i = 0; i < v->warning_count && !as_graph_is_exact(g); i++)
+        if (v->warnings[i].code != AS_WARN_NOTE)
+            printf("not exact: %s\n",
+                   as_safe_text(as_view_string(v, v->warnings[i].text), SIZE_MAX, 1000, true, text, sizeof text));
+    if (g->graph.edges.unread > 0)
+        printf("not exact: %s of the heaps could not be read\n", as_format_size(g->graph.edges.unread, bytes));
+    if (g->graph.roots.unsearched > 0)
+        printf("not exact: %s of shared memory were not searched; --mode freeze searches them\n",
+               as_format_size(g->graph.roots.unsearched, bytes));
+    if (g->graph.roots.running)
+        printf("not exact: shared memory, or memory that no child inherits, was read while the process ran on\n");
+    char why[LEFT_OUT];
+    const char *missing = left_out(g, why);
+    if (missing)
+        printf("types unknown: %s\n", as_safe_text(missing, LEFT_OUT, LEFT_OUT, true, text, sizeof text));
+    if (v->meta->mode == AS_MODE_LIVE)
+        printf("not exact: the process ran on while it was read\n");
+}
+
+void as_graph_put_owner(struct as_json *j, struct as_graph_look *g, const struct as_owners *owners, uint32_t owner)
+{
+    if (owner == AS_NO_OWNER) {
+        as_json_null(j, "owner");
+        return;
+    }
+    const struct as_owner none = {.source = UINT32_MAX, .address = AS_UNKNOWN};
+    const struct as_owner *o = owner == AS_SEVERAL_OWNERS ? &none : &owners->list.items[owner];
+    const struct as_root_source nowhere = {.mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX};
+    const struct as_root_source *source = o == &none ? &nowhere : &g->graph.roots.sources.items[o->source];
+    const struct as_target *t = g->look.target;
+    const struct as_modules *modules = &g->graph.modules;
+    const struct as_module *module = source->module != UINT32_MAX ? &modules->list.items[source->module] : NULL;
+    const struct as_thread *thread = source->thread < t->threads.count ? &t->threads.items[source->thread] : NULL;
+    bool mapped = source->mapping < t->mappings.count && !module;
+    char text[AS_GRAPH_NAME];
+    as_json_object(j, "owner");
+    as_json_string(j, "kind", o == &none ? "several" : as_owner_kind_name(o, &g->graph.roots));
+    as_json_string(j, "name",
+                   o->name ? as_name_demangled(as_strings_at(&owners->names, o->name), false, text, sizeof text)
+                           : NULL);
+    as_json_string(j, "type", o == &none ? NULL : as_graph_variable_type(&g->graph, o, text, sizeof text));
+    bool addressed = o != &none && as_owner_has_address(o, &g->graph.roots);
+    as_json_address(j, "address", addressed ? o->address : AS_UNKNOWN);
+    as_json_string(j, "module", module ? as_module_name(modules, module) : NULL);
+    as_json_address(j, "offset", module && addressed ? o->address - module->base : AS_UNKNOWN);
+    as_json_number(j, "thread", thread ? (uint64_t)thread->tid : AS_UNKNOWN);
+    as_json_text(j, "thread_name", thread ? thread->name : NULL, thread ? sizeof thread->name : 0);
+    as_json_string(j, "mapping", mapped ? as_mapping_path(t, &t->mappings.items[source->mapping]) : NULL);
+    as_json_object_end(j);
+}
+
+static const char *const kind_texts[AS_ROOT_KINDS] = {
+    [AS_ROOT_GLOBAL] = "variable",
+    [AS_ROOT_THREAD] = "thread-local variables of",
+    [AS_ROOT_RUNTIME] = "heaps of runtimes (Ruby, Java, ...)",
+    [AS_ROOT_MEMORY] = "anonymous memory",
+    [AS_ROOT_SHARED] = "shared memory",
+    [AS_ROOT_REGISTER] = "registers of",
+    [AS_ROOT_STACK] = "stack of",
+    [AS_ROOT_FRAMES] = "frames of Python functions",
+    [AS_ROOT_UNREACHED] = "nothing: garbage that has not been collected, or held in an unknown way",
+};
+
+const char *as_graph_owner_text(struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
+                                char text[AS_GRAPH_NAME])
+{
+    const struct as_owner *o = &owners->list.items[owner];
+    const struct as_root_source *source = &g->graph.roots.sources.items[o->source];
+    const struct as_target *t = g->look.target;
+    char name[AS_GRAPH_NAME], safe[AS_GRAPH_NAME], where[AS_GRAPH_NAME / 4];
+    const char *kind = kind_texts[source->kind];
+    if (o->united) {
+        const char *module = source->module != UINT32_MAX
+                                 ? as_module_name(&g->graph.modules, &g->graph.modules.list.items[source->module])
+                                 : "";
+        snprintf(text, AS_GRAPH_NAME, "the interpreter (%.300s)",
+                 as_safe_text(module, SIZE_MAX, 80, true, where, sizeof where));
+    } else if (source->kind == AS_ROOT_GLOBAL && source->module != UINT32_MAX) {
+        const struct as_module *m = &g->graph.modules.list.items[source->module];
+        as_safe_text(as_module_name(&g->graph.modules, m), SIZE_MAX, 80, true, where, sizeof where);
+        safe[0] = '\0';
+        if (o->name != 0) {
+            as_name_demangled(as_strings_at(&owners->names, o->name), false, name, sizeof name);
+            as_safe_text(name, sizeof name, 120, true, safe, sizeof safe);
+        }
+        const char *type = as_graph_variable_type(&g->graph, o, name, sizeof name);
+        char of[AS_GRAPH_NAME / 4];
+        snprintf(text, AS_GRAPH_NAME, "%s%s%.400s (%.300s+0x%" PRIx64 ")%s%.600s", kind, safe[0] ? " " : "", safe,
+                 where, o->address - m->base, type ? ": " : "",
+                 type ? as_safe_text(type, AS_GRAPH_NAME, 120, true, of, sizeof of) : "");
+    } else if (source->thread != UINT32_MAX && source->thread < t->threads.count) {
+        const struct as_thread *thread = &t->threads.items[source->thread];
+        as_safe_text(thread->name, sizeof thread->name, 32, true, safe, sizeof safe);
+        snprintf(text, AS_GRAPH_NAME, "%s thread %d (%.200s)", kind, (int)thread->tid, safe);
+    } else if (source->kind == AS_ROOT_RUNTIME || source->kind == AS_ROOT_UNREACHED) {
+        snprintf(text, AS_GRAPH_NAME, "%s", kind);
+    } else {
+        snprintf(text, AS_GRAPH_NAME, "%s%s at 0x%" PRIx64, kind,
+                 source->kind == AS_ROOT_THREAD ? " the main thread" : "", o->address);
+    }
+    return text;
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "cli/humanize.h"
+
+#include "target/target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+size_t as_utf8_next(const char *text, size_t length, uint32_t *rune)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char first = (unsigned char)text[0];
+    *rune = AS_NOT_UTF8;
+    if (first < 0x80) {
+        *rune = first;
+        return 1;
+    }
+    size_t want = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || want > length)
+        return 1;
+    uint32_t value = first & (0x7fu >> want);
+    for (size_t i = 1; i < want; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        if ((byte & 0xc0) != 0x80)
+            return 1;
+        value = value << 6 | (byte & 0x3f);
+    }
+    if (value < smallest[want] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
+        return 1;
+    *rune = value;
+    return want;
+}
+
+const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT])
+{
+    static const char units[] = "KMGTPE";
+    if (bytes == AS_UNKNOWN) {
+        snprintf(out, AS_SIZE_TEXT, "unknown");
+        return out;
+    }
+    if (bytes < 1024) {
+        snprintf(out, AS_SIZE_TEXT, "%" PRIu64 " B", bytes);
+        return out;
+    }
+    double size = (double)bytes / 1024;
+    size_t unit = 0;
+    // 1023.96 would be printed as 1024.0.
+    while (size >= 1023.95 && unit + 2 < sizeof units) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(out, AS_SIZE_TEXT, "%.1f %ciB", size, units[unit]);
+    return out;
+}
+
+const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT])
+{
+    if (nanoseconds == AS_UNKNOWN)
+        snprintf(out, AS_SIZE_TEXT, "unknown");
+    else if (nanoseconds < 1000 * 1000)
+        snprintf(out, AS_SIZE_TEXT, "%.3f ms", (double)nanoseconds / 1e6);
+    else if (nanoseconds < 1000 * 1000 * 1000)
+        snprintf(out, AS_SIZE_TEXT, "%.1f ms", (double)nanoseconds / 1e6);
+    else
+        snprintf(out, AS_SIZE_TEXT, "%.1f s", (double)nanoseconds / 1e9);
+    return out;
+}
+
+bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE])
+{
+    time_t seconds = (time_t)(nanoseconds / 1000000000);
+    struct tm tm;
+    char date[24];
+    // Year 2554 is the end of what fits; it stands for "unknown" too.
+    if (nanoseconds == AS_UNKNOWN || !gmtime_r(&seconds, &tm) ||
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        return false;
+    snprintf(out, AS_TIME_SIZE, "%s.%03uZ", date, (unsigned)(nanoseconds / 1000000 % 1000));
+    return true;
+}
+
+bool as_is_unsafe(uint32_t rune)
+{
+    return rune < 0x20 || (rune >= 0x7f && rune < 0xa0) || rune == 0x61c || (rune >= 0x200b && rune <= 0x200f) ||
+           (rune >= 0x2028 && rune <= 0x202e) || (rune >= 0x2060 && rune <= 0x206f) || rune == 0xfeff;
+}
+
+const char *as_safe_text(const char *text, size_t max, size_t columns, bool ascii, char *out, size_t size)
+{
+    const char *end = text + strnlen(text, max);
+    const char *more = ascii ? "..." : "…";
+    size_t more_columns = ascii ? 3 : 1;
+    size_t used = 0, shown = 0;
+    size_t fit_used = 0; // where to cut so that `more` still fits
+    out[0] = '\0';
+    while (text < end) {
+        char piece[16];
+        uint32_t rune;
+        size_t length = as_utf8_next(text, (size_t)(end - text), &rune);
+        if (rune == AS_NOT_UTF8)
+            snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)*text);
+        else if (as_is_unsafe(rune) || (ascii && rune >= 0x80))
+            snprintf(piece, sizeof piece, rune < 0x80 ? "\\x%02" PRIx32 : "\\u{%" PRIx32 "}", rune);
+        else
+            snprintf(piece, sizeof piece, "%.*s", (int)length, text);
+        size_t piece_columns = rune < 0x80 || piece[0] == '\\' ? strlen(piece) : 1;
+        if (shown + more_columns <= columns)
+            fit_used = used;
+        if (shown + piece_columns > columns || used + strlen(piece) + sizeof "…" > size) {
+            snprintf(out + fit_used, size - fit_used, "%s", more);
+            return out;
+        }
+        memcpy(out + used, piece, strlen(piece) + 1);
+        used += strlen(piece);
+        shown += piece_columns;
+        text += length;
+    }
+    return out;
+}

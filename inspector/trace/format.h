@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The file of a full record: every malloc and free of a process, as docs/trace-format.md describes it. Shared by the writer in the
+// process (profile/) and the reader.
+//
+// The file is blocks, one after another. All numbers are little-endian.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define AS_RECORD_MAGIC UINT64_C(0x31746365726e7261) // "arnrect1"
+
+enum {
+    AS_RECORD_VERSION = 1,
+    AS_RECORD_BLOCK = 0x6b6c6272,    // "rblk"
+    AS_RECORD_MOST_BYTES = 64 << 10, // of a block, its header included
+    AS_RECORD_MOST_THREADS = 4096,
+    AS_RECORD_PATH = 1024,
+    AS_RECORD_MOST_FUNCTIONS = 1 << 16,
+    AS_RECORD_FIRST_CONTEXT = 2, // ids below name no stack
+    AS_RECORD_CONTEXT_BITS = 24, // of an id
+    AS_RECORD_MOST_INTERPRETERS = 32,
+    AS_RECORD_SOME_RELEASE = 0xffff, // of an interpreter: it is not known
+};
+
+// What a frame's upper 16 bits say instead of a module's index: the offset is an address; it is a function's index << 24 and a line,
+// of one language or another.
+enum { AS_RECORD_NO_MODULE = 0xffff, AS_RECORD_PYTHON = 0xfffe, AS_RECORD_RUBY = 0xfffd, AS_RECORD_LINE_BITS = 24 };
+
+enum as_record_block_kind {
+    AS_RECORD_HEAD = 1,     // struct as_record_head: the first block
+    AS_RECORD_MODULES,      // struct as_record_module, several
+    AS_RECORD_STACKS,       // words: see as_record_context_word
+    AS_RECORD_EVENTS,       // words: see as_record_event_kind; of one thread
+    AS_RECORD_STATE,        // struct as_record_state: at least every 100 ms in which anything was written
+    AS_RECORD_LOSSES,       // struct as_record_loss, several
+    AS_RECORD_END,          // struct as_record_ending: the last block
+    AS_RECORD_FUNCTIONS,    // words: see as_record_function_word
+    AS_RECORD_INTERPRETERS, // struct as_record_interpreters: at the beginning, and when they have changed
+};
+
+struct as_record_block {
+    uint32_t magic;
+    uint32_t kind;     // as_record_block_kind
+    uint32_t size;     // bytes behind this header; a multiple of 8
+    uint32_t thread;   // of events; else 0
+    uint64_t number;   // blocks before this one
+    uint64_t checksum; // as_record_checksum of all words of the block, this one taken as 0
+};
+
+enum as_record_clock {
+    AS_RECORD_TSC = 1,   // the processor's time-stamp counter (on arm64: its virtual counter)
+    AS_RECORD_MONOTONIC, // nanoseconds of CLOCK_MONOTONIC
+};
+
+struct as_record_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t clock; // as_record_clock
+    uint64_t pid;
+    uint32_t machine; // as ELF has it: EM_X86_64, EM_AARCH64
+    uint32_t page_size;
+    char program[AS_RECORD_PATH]; // where the program's file was; "": not known
+};
+
+struct as_record_module {
+    uint64_t start, end; // of its code
+    uint64_t bias;
+    uint32_t index;
+    uint32_t build_id_size;
+    uint8_t build_id[24];
+    char name[200]; // "": the program
+};
+
+// One moment on three clocks, and what the recorder has counted up to it.
+struct as_record_state {
+    uint64_t ticks;     // of the record's clock
+    uint64_t monotonic; // nanoseconds
+    uint64_t realtime;  // nanoseconds since the epoch
+    uint64_t misses;    // stacks that were not found by their signature
+    uint64_t checked;   // found, and unwound nevertheless
+    uint64_t wrong;     // of these: another stack
+    uint64_t cut;       // stacks without their outermost frames
+    uint64_t missed; // events of threads for which there was no room, or in handlers that had interrupted the recorder
+};
+
+// Interpreters that are there, and whose frames are not known: major release << 8 | minor, or AS_RECORD_SOME_RELEASE; 0: there is none.
+struct as_record_interpreters {
+    uint32_t python, ruby;
+};
+
+// Events of a thread that were not recorded as the buffers were full, since the record began.
+struct as_record_loss {
+    uint32_t thread, reserved;
+    uint64_t allocations, frees;
+};
+
+enum as_record_reason {
+    AS_RECORD_EXIT = 1, // the process called exit(), or its main() returned
+    AS_RECORD_NO_SPACE, // no room on the disk, or a limit on the file's size
+    AS_RECORD_IO,       // another error
+};
+
+struct as_record_ending {
+    uint32_t reason; // as_record_reason
+    uint32_t error;  // errno
+};
+
+// A function of an interpreter's: this word, and the bytes of its name and of its file's name, with zeros up to the next word.
+static inline uint64_t as_record_function_word(uint32_t index, uint32_t name, uint32_t file)
+{
+    return (uint64_t)file << 48 | (uint64_t)name << 32 | index;
+}
+
+// The first word of a block of stacks: the id of its first context, and the number of its first stack.
+static inline uint64_t as_record_stacks_word(uint32_t context, uint32_t stack)
+{
+    return (uint64_t)stack << 32 | context;
+}
+
+// A context of such a block: this word, and its frames that no context before it has, outermost first, as the profile's tables have them:
+// a module's index << 48 | offset, or see AS_RECORD_NO_MODULE. `caller`: the number of the stack that they are below; 0: none. With each
+// frame a stack begins, and gets the next number. Without any, and without a caller, the context's stack is not known.
+#define AS_RECORD_COMPLETE (UINT64_C(1) << 63)
+static inline uint64_t as_record_context_word(uint32_t caller, uint32_t count, int complete)
+{
+    return (complete ? AS_RECORD_COMPLETE : 0) | (uint64_t)count << 32 | caller;
+}
+
+// An event's first word: 3 bits of kind, 17 bits of ticks since the thread's event before, 44 bits of address / 16. An allocation has a
+// second word: 24 bits of context, 40 bits of size (as asked for; the highest value: this or more). AS_RECORD_ALIGNED has a third:
+// the alignment. AS_RECORD_TIME: behind its kind, 61 bits of ticks; the next event is later by its own.
+enum as_record_event_kind {
+    AS_RECORD_FREE,
+    AS_RECORD_MALLOC,
+    AS_RECORD_CALLOC,
+    AS_RECORD_ALIGNED,
+    AS_RECORD_RESIZED,    // by realloc, at its place: the size is the new one
+    AS_RECORD_MOVED_FROM, // by realloc: a free; the thread's next event is AS_RECORD_MOVED_TO
+    AS_RECORD_MOVED_TO,
+    AS_RECORD_TIME,
+};
+enum { AS_RECORD_KIND_BITS = 3, AS_RECORD_DELTA_BITS = 17, AS_RECORD_ADDRESS_SHIFT = 20, AS_RECORD_SIZE_BITS = 40 };
+#define AS_RECORD_MOST_SIZE ((UINT64_C(1) << AS_RECORD_SIZE_BITS) - 1)
+#define AS_RECORD_MOST_DELTA ((UINT64_C(1) << AS_RECORD_DELTA_BITS) - 1)
+
+// Four sums side by side, so that no multiplication waits for the one before.
+static inline uint64_t as_record_hash(uint64_t sum, const uint64_t *words, size_t count)
+{
+    uint64_t lanes[4] = {sum, 1, 2, 3};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *lane = &lanes[i & 3];
+        *lane = (*lane ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        *lane ^= *lane >> 29;
+    }
+    for (int i = 1; i < 4; i++)
+        lanes[0] = (lanes[0] ^ lanes[i]) * UINT64_C(0x9fb21c651e98df25);
+    return lanes[0] ^ lanes[0] >> 32;
+}
+
+// Of a block whose payload is `payload`.
+static inline uint64_t as_record_checksum(const struct as_record_block *block, const void *payload)
+{
+    struct as_record_block head = *block;
+    head.checksum = 0;
+    return as_record_hash(as_record_hash(0, (const uint64_t *)(const void *)&head, sizeof head / sizeof(uint64_t)),
+                          (const uint64_t *)payload, block->size / sizeof(uint64_t));
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""arenascope's own look at the end of a run: the dump, and the ledger as the summary's JSON."""
+
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+import json
+from pathlib import Path
+from typing import Final, Optional
+
+from arenascope.arenadump import run_arenadump
+from arenascope.dump import Dump
+from arenascope.errors import ArenascopeError, Code
+from arenascope.json_decode import DecodeError, decode
+from arenascope.private_files import write_json
+from arenascope.summary import Summary, document_of
+
+DUMP: Final = "dump.arenascope"
+LEDGER: Final = "ledger.json"
+
+
+def take(pid: int, folder: Path, *options: str) -> Optional[str]:
+    """Write the dump and the ledger of a process; why there is none, or None. `options` are arenadump's."""
+    try:
+        run_arenadump(["dump", *options, "-o", str(folder / DUMP), "--", str(pid)])
+        summary = document_of(Dump(str(folder / DUMP)), from_dump=False)
+    except ArenascopeError as error:
+        return str(error)
+    write_json(folder / LEDGER, summary)
+    return None
+
+
+def read(folder: Path) -> Optional[Summary]:
+    """The look in a run's folder; None where there is none. ArenascopeError BAD_INPUT."""
+    path = folder / LEDGER
+    try:
+        return decode(Summary, json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except DecodeError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the summary of a run: {error}") from error
+    except ValueError as error:
+        raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error

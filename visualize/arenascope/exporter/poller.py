@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""The loop of `arenascope exporter`: it looks at one process after the other, and leaves each look on a board.
+
+Who reads the board never waits for a look.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import redirect_stderr
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Callable, Final
+
+from arenascope.errors import ArenascopeError, Code
+from arenascope.exporter.agent_policies import Agents
+from arenascope.findings import Facts, judge
+from arenascope.humanize import printable
+from arenascope.summary import parse, printed
+from arenascope.timeline.poll_one import spent
+from arenascope.timeline.process_group import process_at
+from arenascope.timeline.watch import LOST, SHARE, Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from arenascope.policy import Policy
+    from arenascope.summary import Summary
+    from arenascope.timeline.process_group import Identity, Process, Watched
+    from arenascope.timeline.watch import Bell
+
+
+@dataclass(frozen=True)
+class Latest:
+    """A look at a process."""
+
+    process: Process
+    summary: Summary
+    findings: Mapping[str, int | None]  # bytes by rule
+    time: float  # since the epoch
+    policy: Policy | None = None  # what the agent says of it; None: nothing, or there is no agent
+
+
+@dataclass(frozen=True)
+class Board:
+    """The last look at each process, and what the looks were like so far. It never changes: there is a next one."""
+
+    seen: Mapping[Identity, Latest] = field(default_factory=dict)
+    chosen: int = 0  # processes of the group, at the last turn
+    left_out: int = 0  # of these: had no look, because there are too many
+    turns: int = 0
+    looks: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)  # looks that were not possible, by reason
+    unanswered: Mapping[str, int] = field(default_factory=dict)  # questions to agents, by reason
+    cost: float | None = None  # processor time of the last turn, seconds
+    interval: float | None = None  # from the last turn to the next one, seconds
+
+
+def alive(seen: Iterable[Latest]) -> list[Latest]:
+    """The looks at processes that still run."""
+    return [each for each in seen if _runs(each.process)]
+
+
+def _runs(process: Process) -> bool:
+    now = process_at(process.pid)
+    return now is not None and now.identity == process.identity
+
+
+def look_at(process: Process, how: Sequence[str]) -> Latest | None:
+    """None: the process has ended. ArenascopeError: the look is not possible."""
+    with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each look
+        summary = parse(printed(str(process.pid), how))
+    if not _runs(process):
+        return None  # the PID may be another's by now
+    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}
+    return Latest(process, summary, findings, time.time())
+
+
+class Looker:
+    """Turns until somebody says stop."""
+
+    def __init__(self, group: Watched, how: Sequence[str], most: int, say: Callable[[str], None]) -> None:
+        """`how`: arenadump's options. `most`: processes of a turn, the largest. `say`: tells the user a line."""
+        self.group: Final = group
+        self.how: Final = how
+        self.most: Final = most
+        self.say: Final = say
+        self.board = Board()
+        self._agents: Final = Agents()
+        self._said: set[str] = set()
+        self._pace: Final = Pace(say)
+
+    def run(self, every: float, bell: Bell) -> None:
+        """Turn by turn."""
+        while not bell.rung:
+            begun = time.monotonic()
+            interval = self.turn(every)
+            bell.wait(begun + interval - time.monotonic())
+
+    def turn(self, every: float) -> float:
+        """One turn. Return the seconds until the next one."""
+        begun = spent()
+        members = self.group.members()
+        shown = members[: self.most]
+        staying = {each.identity for each in shown}
+        self._agents.keep(staying)
+        seen = {identity: each for identity, each in self.board.seen.items() if identity in staying}
+        self.board = replace(self.board, seen=seen, chosen=len(members), left_out=len(members) - len(shown))
+        for process in shown:
+            self._look(process)
+        cost = spent() - begun
+        interval = max(every, cost / SHARE)
+        self.board = replace(self.board, turns=self.board.turns + 1, cost=cost, interval=interval)
+        self._pace.tell(every, interval, cost)
+        return interval
+
+    def _look(self, process: Process) -> None:
+        board = self.board
+        seen = dict(board.seen)
+        failed = board.failed
+        unanswered = board.unanswered
+        try:
+            look = look_at(process, self.how)
+        except ArenascopeError as error:
+            look = None
+            failed = self._counted(failed, process, error, f"no look at process {process.pid}")
+        try:
+            look = look and replace(look, policy=self._agents.policy(process))
+        except ArenascopeError as error:
+            unanswered = self._counted(unanswered, process, error, f"process {process.pid} does not tell of its policy")
+        # A look that has failed leaves no row: the one before may have nothing to do with now.
+        seen.pop(process.identity, None)
+        if look:
+            seen[process.identity] = look
+        looks = board.looks + (look is not None)
+        self.board = replace(board, seen=seen, failed=failed, unanswered=unanswered, looks=looks)
+
+    def _counted(
+        self, failures: Mapping[str, int], process: Process, error: ArenascopeError, what: str
+    ) -> Mapping[str, int]:
+        """With one more of that reason, unless the process has only ended."""
+        if error.code in LOST or not _runs(process):
+            return failures
+        self._once(f"{what}: {str(error).splitlines()[0]}")
+        reason = _reason(error.code)
+        return {**failures, reason: failures.get(reason, 0) + 1}
+
+    def _once(self, text: str) -> None:
+        if text not in self._said and len(self._said) < MOST_SAID:
+            self._said.add(text)
+            self.say(printable(text))
+
+
+MOST_SAID: Final = 1000  # lines about looks that failed: an exporter runs for months
+
+
+def _reason(code: int) -> str:
+    try:
+        return Code(code).name.lower()
+    except ValueError:
+        return "killed"

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""Free memory that malloc keeps, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from arenascope.coverage import total
+from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.inputs import NAMED, NOTABLE
+from arenascope.graph import owner_name
+from arenascope.humanize import count, plural, printable, size
+from arenascope.trim_commands import trim_command
+
+if TYPE_CHECKING:
+    from arenascope.findings.inputs import Facts
+    from arenascope.summary import Arena
+
+DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
+LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)
+
+
+def free_pages(facts: Facts) -> Finding | None:
+    """Whole free pages that malloc kept: the forecast of malloc_trim(0)."""
+    trim = facts.summary.forecast["malloc_trim"]
+    if not facts.matters(trim, "releasable"):
+        return None
+    swap = facts.summary.forecast["malloc_trim_swap"]
+    more = f" {size(swap)} of swap goes with it." if swap else ""
+    return Finding(
+        "free pages kept",
+        Rank.ROW,
+        trim,
+        f"{size(trim)} is in free pages: one malloc_trim(0) returns them.",
+        f"{_why_kept(facts)}{more}",
+        command=trim_command(facts.summary.target),
+        lights="row:releasable",
+        rows=("releasable",),
+        estimate=facts.doubt,
+    )
+
+
+def withheld_tops(facts: Facts) -> Finding | None:
+    """Free pages in the tops of thread arenas: above malloc_trim's reach, below free()'s threshold."""
+    withheld = facts.row("withheld")
+    if not facts.matters(withheld, "withheld"):
+        return None
+    holders = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
+    holders.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
+    idle = sum(1 for arena in holders if arena in facts.unattached or arena in facts.nearly_empty)
+    where = plural(len(holders), "idle thread arena" if idle == len(holders) else "thread arena")
+    return Finding(
+        "withheld tops",
+        Rank.ROW,
+        withheld,
+        f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
+        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
+        command=trim_command(facts.summary.target, deep=True),
+        lights="row:withheld",
+        rows=("withheld",),
+        estimate=facts.doubt,
+    )
+
+
+def pinned(facts: Facts) -> Finding | None:
+    """Free memory on pages that a chunk in use keeps."""
+    stranded = facts.row("stranded")
+    if not facts.matters(stranded, "stranded"):
+        return None
+    pins = [pin for pin in facts.summary.pins if pin.pages]
+    pages = total(pin.pages for pin in pins)
+    says = f"{size(stranded)} is free but stranded: something in use on the same page keeps it resident."
+    why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
+    if pins and pages:
+        worst = max(pins, key=lambda pin: pin.pages or 0)
+        most = worst.pages or 0
+        who = f"the pinning chunks have {plural(len(pins), 'size')}, and no single size keeps a tenth of the pages"
+        if most >= NOTABLE * pages:
+            which = "all of them" if most == pages else f"{count(most)} of them"
+            who = (
+                f"chunks of {count(worst.chunk_size)} bytes keep {which}, with "
+                f"{size(worst.stranded)} free on the same pages"
+            )
+        why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
+    why += _keepers(facts, stranded or 0)
+    return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
+
+
+def _keepers(facts: Facts, stranded: int) -> str:
+    """The type and the owner that keep most of these pages, where the dump has a graph and they keep many."""
+    keepers = facts.summary.graph.keepers if facts.summary.graph else ()
+    if not keepers or keepers[0].owner is None or keepers[0].kept.stranded < NOTABLE * stranded:
+        return ""
+    most = keepers[0]
+    what = printable(most.type) if most.type else "chunks of unknown type"
+    who = "that are lost" if keepers[0].owner.kind == "lost" else f"held by {owner_name(keepers[0].owner)}"
+    kept = f"{count(most.kept.pages)} of the pages ({size(most.kept.stranded)} stranded)"
+    return f" Nothing but {what} {who} is in use on {kept}."
+
+
+def caches(facts: Facts) -> Finding | None:
+    """Hoards in tcaches and fastbins."""
+    tcache, fastbin = facts.row("tcache"), facts.row("fastbin")
+    held = facts.summary.sums.cached
+    if held is None or not facts.matters(held, "tcache", "fastbin"):
+        return None
+    mostly_tcache = (tcache or 0) >= (fastbin or 0)
+    says = f"{size(held)} is freed but cached: {size(tcache)} in threads' tcaches, {size(fastbin)} in fastbins."
+    threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
+    largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
+    why = "A tcache is emptied when its thread ends; malloc_trim(0) does not touch it."
+    if mostly_tcache and largest:
+        name = printable(largest.name)
+        why = f"Thread {largest.tid} ({name}) holds the most, {size(largest.tcache_bytes)}. {why}"
+    if not mostly_tcache:
+        why = (
+            "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
+            "keeps; the other fastbin chunks count as releasable already."
+        )
+    most = "row:tcache" if mostly_tcache else "row:fastbin"
+    return Finding("cached", Rank.ROW, held, says, why, lights=most, rows=("tcache", "fastbin"))
+
+
+def too_many_arenas(facts: Facts) -> Finding | None:
+    """Arenas that no thread uses any more, or that hold next to nothing but free memory."""
+    idle = [*facts.unattached, *facts.nearly_empty]
+    free = total(arena.sums.free for arena in idle)
+    if not idle or not facts.matters(free):
+        return None
+    of = f"of {plural(len(facts.summary.arenas), 'arena')}"
+    gone, empty = len(facts.unattached), len(facts.nearly_empty)
+    says = f"{gone} {of} {'has' if gone == 1 else 'have'} no thread any more"
+    if gone and empty:
+        says = f"{len(idle)} {of} are idle: {gone} without a thread, {empty} nearly empty"
+    elif empty:
+        says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
+    idle.sort(key=lambda arena: -(arena.sums.free or 0))
+    named = ", ".join(_idle_arena(arena) for arena in idle[:NAMED])
+    most = "The largest: " if len(idle) > NAMED else ""
+    reuse = " A new thread takes an arena without threads before it makes a new one." if gone else ""
+    return Finding(
+        "too many arenas",
+        Rank.PART,
+        free,
+        f"{says}; {size(free)} in them is free.",
+        f"The process has {plural(facts.summary.target.threads, 'thread')}.{reuse} {_capital(most + named)}. "
+        "This memory is counted in the findings above, too.",
+        lights="idle",
+    )
+
+
+# --- parts of sentences ---------------------------------------------------------------------------------------------
+
+
+def _why_kept(facts: Facts) -> str:
+    """Why free() did not give back what malloc_trim(0) would."""
+    pages = facts.summary.releasable
+    end, below, arenas = pages.end or 0, pages.below or 0, pages.arenas
+    mains = [arena for arena in facts.summary.arenas if arena.main]
+    few = NOTABLE * (end + below)
+    if end < few:
+        which = "Nearly all these" if end else "These"
+        where = f"{which} free pages lie below the end of a heap, in {plural(arenas, 'arena')}"
+        return f"{where}. free() gives back only the end of a heap; glibc keeps other free pages for later allocations."
+    if below < few:
+        which = "Nearly all of it" if below else "It"
+        return f"{which} is the end of the main arena's heap. {_threshold(facts, mains)}"
+    return (
+        f"{size(below)} lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of it back."
+        f" {size(end)} is the end of the main arena's heap. {_threshold(facts, mains)}"
+    )
+
+
+def _threshold(facts: Facts, holders: list[Arena]) -> str:
+    """What decides whether free() gives a top back, in the malloc that withholds most."""
+    tunables = facts.summary.mallocs[holders[0].malloc].tunables if holders else facts.summary.tunables
+    trim, mmap = tunables.trim_threshold, tunables.mmap_threshold
+    if trim is None:
+        return "free() gives a top back only when it is larger than the trim threshold, which is unknown here."
+    words = f"free() gives a top back only once it is larger than the trim threshold, {size(trim)} here"
+    if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables.no_dyn_threshold == 0:
+        words += (
+            f": glibc raised it from {size(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped block of up to "
+            f"{size(LARGEST_THRESHOLD)} that was freed ({size(mmap)})"
+        )
+    return words + "."
+
+
+def _idle_arena(arena: Arena) -> str:
+    """An idle arena, with its threads and its free memory: "arena 3 (no thread: 12.1 MiB)"."""
+    threads = [f"{printable(thread.name)} {thread.tid}" for thread in arena.threads]
+    who = "no thread" if arena.attached_threads == 0 else threads[0] if threads else "threads not found"
+    more = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
+    return f"{arena.name} ({who}{more}: {size(arena.sums.free)})"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""What the application holds, what is not malloc's, and what is not in Rss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from arenascope.coverage import total
+from arenascope.findings.finding import Finding, Rank
+from arenascope.findings.inputs import LARGE, MIB, NAMED, NOTABLE
+from arenascope.findings.next_steps import java_native, of_growth, of_leaks, of_owners, of_runtime, of_sites, runtimes
+from arenascope.findings.runtimes import largest_types, not_marked
+from arenascope.graph import owner_name
+from arenascope.humanize import count, plural, printable, share, size
+from arenascope.rows import RESIDENT
+from arenascope.summary import objects_by_type
+from arenascope.trim_commands import living_pid
+
+if TYPE_CHECKING:
+    from arenascope.findings.finding import Step
+    from arenascope.findings.inputs import Facts
+    from arenascope.summary import ChunkSize
+
+USED: Final = 0.1  # of Rss: what is in use, and is less, is not named unless it is the largest row
+MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak
+MANY: Final = 10_000
+FEW: Final = 0.01  # of what is in use: sizes that have less are not named
+
+
+def gone_already(facts: Facts) -> Finding | None:
+    """Free memory that is not in RAM any more, which mallinfo still counts as held."""
+    absent, chunks = facts.summary.absent, facts.summary.chunks
+    free = total(tally.bytes for tally in (chunks.binned, chunks.top, chunks.fastbin))
+    returned, swapped_free = absent["returned"], absent["swapped_free"]
+    gone = total((returned, swapped_free))
+    if free is None or gone is None or not facts.matters(gone):
+        return None
+    swapped = f", and {size(swapped_free)} is swapped out" if swapped_free else ""
+    return Finding(
+        "gone already",
+        Rank.BESIDE,
+        gone,
+        f"{size(returned)} of malloc's free memory has been returned to the kernel already{swapped}.",
+        f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {size(free)} of free memory.",
+        lights="row:returned" if returned else "row:swapped_free",
+    )
+
+
+def swapped_in_use(facts: Facts) -> Finding | None:
+    """Part of what the application holds is swapped out."""
+    held = facts.summary.absent["swapped_in_use"]
+    if not facts.matters(held):
+        return None
+    return Finding(
+        "swapped",
+        Rank.BESIDE,
+        held,
+        f"{size(held)} that the application holds in malloc's heaps is swapped out.",
+        "This memory is in use but not in Rss: the process is larger than Rss says.",
+        lights="row:swapped_in_use",
+    )
+
+
+def in_use(facts: Facts) -> Finding | None:
+    """The application holds much of it: in chunks of which sizes, and whether that looks like a leak."""
+    held = facts.summary.sums.used
+    if held is None or not facts.is_large(held, "in_use", "mmapped_in_use", least=USED):
+        return None
+    largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
+    most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
+    typed = _largest_type(facts, max(most.bytes if most else 0, NOTABLE * held))
+    lost = _lost(facts)
+    suspicion = _suspicion(most, held) if lost < MOST * held else ""
+    garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
+    maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
+    maybe = f"{maybe}; {size(lost)} is lost" if lost >= FEW * held else maybe
+    which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else maybe
+    which = f": {typed}{maybe}" if typed else which
+    named = 1 if most and not typed else 0
+    more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[named:]]
+    then = f" The {'next' if named else 'largest'} sizes: {', '.join(more)}." if more else ""
+    return Finding(
+        "in use",
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
+        f"No trim returns it; the application has to free it.{suspicion}{then}"
+        f"{_of_graph(facts, named=bool(typed))}{_of_runtime(facts)}",
+        lights="row:in_use",
+        rows=("in_use", "mmapped_in_use"),
+        next=_who_holds_it(facts, suspected=bool(suspicion)),
+    )
+
+
+def _largest_type(facts: Facts, least: float) -> str | None:
+    """What the chunks of one type hold, if the look has a graph, and they hold more than this. A size says less."""
+    graph = facts.summary.graph
+    # A runtime's objects are not what this finding is about.
+    known = [each for each in graph.types if each.type] if graph and graph.exact and not graph.objects.count else []
+    if not known or known[0].bytes <= least:
+        return None
+    first = known[0]
+    hold = "chunk of type {} holds" if first.count == 1 else "chunks of type {} hold"
+    return f"{count(first.count)} {hold.format(printable(first.type or ''))} {size(first.bytes)}"
+
+
+def _chunks(each: ChunkSize) -> str:
+    return f"{plural(each.count, 'chunk')} of {count(each.chunk_size)} bytes"
+
+
+def _suspicion(most: ChunkSize | None, held: int) -> str:
+    """What may be a leak, said as what it is."""
+    if not most or most.count < MANY or most.bytes < MOST * held:
+        return ""
+    return (
+        f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak looks like this; so do "
+        "a cache and a large table. A leak goes on growing while the work stays the same."
+    )
+
+
+def _lost(facts: Facts) -> int:
+    """Bytes that nobody holds, where the look has a graph; of a process that ran on they are no fact."""
+    graph = facts.summary.graph
+    return graph.direct.bytes + graph.indirect.bytes if graph and graph.exact else 0
+
+
+def _of_graph(facts: Facts, *, named: bool = False) -> str:
+    """Who holds it, of what types it is, and what nobody holds, where the dump has a graph.
+
+    `named`: the largest type has been named already.
+    """
+    graph = facts.summary.graph
+    if graph is None or not graph.bytes:
+        return ""
+    owners = [each for each in graph.owners if each.retained >= FEW * graph.bytes][:NAMED]
+    types = [each for each in graph.types if each.bytes >= FEW * graph.bytes][:NAMED]
+    words = ""
+    if owners:
+        objects = ", with the objects of the runtime" if graph.objects.count else ""
+        listed = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
+        words += f" Who holds it{objects}: {listed}."
+    if types[named:]:
+        listed = ", ".join(f"{printable(each.type or '')} ({size(each.bytes)})" for each in types[named:])
+        words += f" The {'next' if named else 'largest'} types: {listed}."
+    if graph.typed < graph.bytes:
+        words += f" {share(graph.bytes - graph.typed, graph.bytes)} of the bytes have no known type."
+    lost = graph.direct.bytes + graph.indirect.bytes
+    if lost:
+        chunks = plural(graph.direct.count + graph.indirect.count, "chunk")
+        words += f" {size(lost)} in {chunks} is lost: no pointer was found that leads there."
+    return words if graph.exact else f"{words} (Who holds it was not read of one moment, or not wholly.)"
+
+
+def _of_runtime(facts: Facts) -> str:
+    """What a runtime's own objects are of it, and what may be garbage."""
+    words = ""
+    for whose, objects in objects_by_type(facts.summary):
+        in_malloc = sum(each.in_malloc for each in objects.types)
+        if in_malloc:
+            types = largest_types(objects, lambda each: each.in_malloc)
+            words += f" {whose} objects hold {size(in_malloc)} of it: {types}."
+    if "ruby" in runtimes(facts):
+        words += (
+            " What Ruby's strings, arrays and hashes hold is part of it, garbage included, until Ruby's next full GC."
+        )
+        words += not_marked(facts)
+    if "jvm" in runtimes(facts):
+        words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
+    return words
+
+
+def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
+    pid = living_pid(facts.summary.target)
+    if pid is not None and "jvm" in runtimes(facts):
+        return (*java_native(pid), *of_owners(facts), *of_sites(facts))
+    native = "v8", "go"  # whose steps tell nothing of malloc's memory
+    told = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
+    leaks = of_leaks(facts) if suspected and not runtimes(facts) else ()
+    return (*told, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
+
+
+def large_blocks(facts: Facts) -> Finding | None:
+    """Large blocks in mappings of their own: in use, whatever one suspects of malloc."""
+    held = facts.row("mmapped_in_use")
+    if held is None or held < MIB or held < LARGE * facts.whole:
+        return None
+    blocks, largest = facts.summary.chunks.mmapped.count, facts.summary.largest_mmapped
+    which = f"one large block of {size(largest)}, mapped on its own"
+    if blocks != 1:
+        which = f"{plural(blocks, 'large block')}, each mapped on its own, the largest of {size(largest)}"
+    return Finding(
+        "large blocks",
+        Rank.PART,
+        held,
+        f"{size(held)} of what is in use is in {which}.",
+        "free() returns such a block to the kernel at once: none of this memory is waste, and no "
+        "trim makes it smaller.",
+        lights="row:mmapped_in_use",
+    )
+
+
+def files(facts: Facts) -> Finding | None:
+    """Pages of files: the program, its libraries, and what it mapped."""
+    return _mapped(facts, "other_file", "of files", "The kernel takes such pages back when memory is short.")
+
+
+def shared_memory(facts: Facts) -> Finding | None:
+    """Memory that other processes may have, too."""
+    says = "in shared memory"
+    return _mapped(facts, "other_shmem", says, "It is counted in Rss of each process that has touched it.")
+
+
+def anonymous_memory(facts: Facts) -> Finding | None:
+    """Anonymous memory of which nothing else is known."""
+    if facts.summary.allocator.not_glibc:
+        return None  # premises.another_allocator tells of it
+    return _mapped(facts, "other_anon", "anonymous memory that is not malloc's", "No setting of malloc changes that.")
+
+
+def stacks(facts: Facts) -> Finding | None:
+    """What threads have touched of their stacks."""
+    held, threads = facts.row("stacks"), plural(facts.summary.target.threads, "thread")
+    if held is None or not facts.is_large(held, "stacks"):
+        return None
+    return Finding(
+        "stacks",
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
+        "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends.",
+        rows=("stacks",),
+    )
+
+
+def any_other(facts: Facts) -> Finding | None:
+    """The largest row, if no rule is about it."""
+    row = next((row for row in RESIDENT if row.name == facts.largest_row), None)
+    if row is None:
+        return None
+    held = facts.row(row.name)
+    return Finding(
+        row.title,
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is the row “{row.title}”: {row.meaning}.",
+        row.definition,
+        lights=f"row:{row.name}" if row.owner == "MALLOC" else None,  # else it is not on the map
+        rows=(row.name,),
+        next=of_runtime(facts),
+    )
+
+
+def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
+    held = facts.row(row)
+    if held is None or not facts.is_large(held, row):
+        return None
+    return Finding(
+        next(each.title for each in RESIDENT if each.name == row),
+        Rank.ROW,
+        held,
+        f"{size(held)} of it ({share(held, facts.whole)}) is {what}.",
+        f"{_largest_of(facts, row)}{why}",
+        rows=(row,),
+        next=() if row == "other_file" else of_runtime(facts),
+    )
+
+
+def _largest_of(facts: Facts, row: str) -> str:
+    if row == "other_anon":
+        return _one_mapping(facts)
+    largest = [each for each in facts.summary.mappings.files.largest if each.row == row and each.bytes][:NAMED]
+    parts = [f"{printable(each.title)} ({size(each.bytes)})" for each in largest]
+    return f"The largest: {', '.join(parts)}. " if parts else ""
+
+
+def _one_mapping(facts: Facts) -> str:
+    """The largest anonymous mapping, if it is worth a sentence."""
+    if not facts.large_mappings:
+        return ""
+    largest = facts.large_mappings[0]
+    says = f"The largest anonymous mapping has {size(largest.bytes)}, at {largest.address}"
+    if largest.may_be:
+        says += f": it may be {printable(largest.may_be)}, because {printable(largest.evidence or '')}"
+    return f"{says}. "

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""The next step for each runtime: commands that tell more of its memory, each a line to paste into a shell.
+
+A step never runs code in the process by force: it asks the runtime by a way that the runtime offers, or it says with
+what to start the program the next time. tests/test_next_steps.py runs each on a real process.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from arenascope.findings.finding import Step
+from arenascope.summary import objects_by_type
+from arenascope.trim_commands import living_pid
+
+if TYPE_CHECKING:
+    from arenascope.findings.inputs import Facts
+    from arenascope.summary import Runtime
+
+RESTART: Final = "Then start the program again from the same shell."
+# Among Node's own options only, which stand before the program's name: an argument of the program means nothing to
+# Node, and the signal would end the process.
+HEAP_SNAPSHOT: Final = re.compile(r"\S+( -\S+)*? --heapsnapshot-signal=SIGUSR2( |$)")
+NODE: Final = ("node", "nodejs")
+CHROMIUM: Final = ("chromium", "chrome", "electron")
+MEMORY_TRACE: Final = (
+    "--trace-startup='-*,disabled-by-default-memory-infra' --trace-startup-format=json "
+    '--trace-startup-file="$PWD/memory.json" --trace-startup-duration=60'
+)
+
+
+def of_runtime(facts: Facts) -> tuple[Step, ...]:
+    """What the runtime that this process runs tells of its memory. Empty: none is known, or the process is no more."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    return tuple(step for runtime in runtimes(facts) for step in _STEPS[runtime](facts, pid))
+
+
+def runtimes(facts: Facts) -> list[str]:
+    """The runtimes that steps are known for, each once. Node is told by the name of its program, too.
+
+    Another malloc beside glibc's is one of them only where it holds much: a preload may have left it idle.
+    """
+    idle = facts.summary.allocator.is_glibc and not facts.matters(facts.row("other_malloc"), "other_malloc")
+    names = [
+        each.runtime
+        for each in facts.summary.runtimes
+        if each.runtime in _STEPS and not _without_arenas(each) and not (idle and each.row == "other_malloc")
+    ]
+    if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
+        names.append("ruby")
+    if _program(facts) in NODE:
+        names.append("v8")
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _program(facts: Facts) -> str:
+    return PurePosixPath(facts.summary.target.exe or "").name
+
+
+def _without_arenas(runtime: Runtime) -> bool:
+    """A Python whose objects cannot be counted: it has no arenas, or they were not found."""
+    return runtime.runtime == "cpython" and not runtime.found
+
+
+def of_growth(facts: Facts) -> tuple[Step, ...]:
+    """Two looks, some time apart."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    compare = f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html"
+    return (Step("What grows within a minute, by chunk size.", compare),)
+
+
+def of_owners(facts: Facts) -> tuple[Step, ...]:
+    """Who holds it, where the look has no graph."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+        return ()
+    return (Step("Which variables and threads hold it, by type. All memory is read.", f"arenascope owners {pid}"),)
+
+
+def of_leaks(facts: Facts) -> tuple[Step, ...]:
+    """What nobody holds, where a leak is suspected and the look has no graph."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+        return ()
+    return (Step("What of it is lost: chunks that no pointer leads to.", f"arenascope leaks {pid}"),)
+
+
+def of_sites(facts: Facts) -> tuple[Step, ...]:
+    """Which code allocates, unless that is being recorded."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.row("recorder") or not facts.summary.allocator.is_glibc:
+        return ()
+    command = f"arenascope profile {pid} --for 60s -o calls.dump && arenascope profile top calls.dump"
+    says = (
+        "Which functions allocate what stays, in a minute. Loads arenascope's agent into the process "
+        "(not into a static program, nor under seccomp)."
+    )
+    return (Step(says, command),)
+
+
+def _objects(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if objects_by_type(facts.summary):
+        return ()  # the finding names the types
+    return (Step("The objects by type, counted from outside.", f"arenascope summary {pid} --objects"),)
+
+
+def _java(_: Facts, pid: int) -> tuple[Step, ...]:
+    return (
+        Step("The heap's spaces, used and free.", f"jcmd {pid} GC.heap_info"),
+        Step("The live objects by class. The command runs a full collection.", f"jcmd {pid} GC.class_histogram"),
+    )
+
+
+def java_native(pid: int) -> tuple[Step, ...]:
+    """What the JVM allocates outside of its heap."""
+    return (
+        Step(
+            f"Have the JVM count what it allocates outside of its heap. {RESTART}",
+            "export JAVA_TOOL_OPTIONS=-XX:NativeMemoryTracking=summary",
+        ),
+        Step("What it counted (without that option: nothing).", f"jcmd {pid} VM.native_memory summary"),
+    )
+
+
+def _ruby(facts: Facts, pid: int) -> tuple[Step, ...]:
+    code = shlex.quote('trap("USR2") { GC.start }')
+    return (
+        *_objects(facts, pid),
+        Step(
+            f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
+            "arenascope trim returns what malloc then keeps. (Not if the program uses SIGUSR2 itself, as Puma does.)",
+            f'echo {code} >gc_on_usr2.rb && export RUBYOPT="-r$PWD/gc_on_usr2.rb"',
+        ),
+    )
+
+
+def _v8(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if _program(facts) in NODE:
+        return _node(facts, pid)
+    return _chromium(facts) if _program(facts) in CHROMIUM else ()
+
+
+def _chromium(facts: Facts) -> tuple[Step, ...]:
+    return (
+        Step(
+            "Started so, it writes after a minute what each allocator of each of its processes holds, for "
+            "chrome://tracing or Perfetto. (A page's own objects: the panel Memory of DevTools.)",
+            f"{shlex.quote(facts.summary.target.exe or '')} {MEMORY_TRACE}",
+        ),
+    )
+
+
+def _node(facts: Facts, pid: int) -> tuple[Step, ...]:
+    if HEAP_SNAPSHOT.match(facts.summary.target.cmdline or ""):
+        return (Step("Write Heap*.heapsnapshot, for Chromium's memory panel.", f"kill -USR2 {pid}"),)
+    return (
+        Step(
+            f"Have Node write Heap*.heapsnapshot at SIGUSR2, for Chromium's memory panel. {RESTART}",
+            "export NODE_OPTIONS=--heapsnapshot-signal=SIGUSR2",
+        ),
+    )
+
+
+def _go(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            "What allocated the live objects, if the program serves net/http/pprof (here: on port 6060).",
+            "go tool pprof -top http://localhost:6060/debug/pprof/heap",
+        ),
+    )
+
+
+def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have jemalloc print at exit how much is allocated, and how much it keeps. {RESTART}",
+            "export MALLOC_CONF=stats_print:true",
+        ),
+    )
+
+
+def _tcmalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have tcmalloc print at exit how much is in use, free, and returned to the kernel. {RESTART}",
+            "export MALLOCSTATS=1",
+        ),
+    )
+
+
+def _mimalloc(_: Facts, __: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"Have mimalloc print at exit how much it has reserved and committed, and its blocks by size. {RESTART}",
+            "export MIMALLOC_SHOW_STATS=1",
+        ),
+    )
+
+
+_STEPS: Final = {
+    "cpython": _objects,
+    "jvm": _java,
+    "ruby": _ruby,
+    "v8": _v8,
+    "go": _go,
+    "jemalloc": _jemalloc,
+    "mimalloc": _mimalloc,
+    "tcmalloc": _tcmalloc,
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""One process for as long as somebody watches: its Rss at each tick, and its looks."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from arenascope.compare import compare
+from arenascope.errors import ArenascopeError
+from arenascope.live.process_table import PAGE
+from arenascope.profile.site_digest import Stacks, group_of
+from arenascope.timeline.poll_one import still, take
+from arenascope.timeline.process_group import process_at
+from arenascope.timeline.watch import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from arenascope.compare.changes import Comparison
+    from arenascope.compare.digest import Group
+    from arenascope.dump import Dump
+    from arenascope.summary import Summary
+    from arenascope.timeline.process_group import Process
+    from arenascope.timeline.store import Taken
+
+TICKS: Final = 300  # of Rss
+WINDOW: Final = 600.0  # seconds: growth is told since the oldest look in it
+MOST: Final = 200  # looks
+
+
+class Recorded(NamedTuple):
+    """A profile of a process as a whole. Bytes in use."""
+
+    page_rate: int  # the chunks on one page in so many stand for all
+    unseen: int
+    lost: int
+    started_ns: int  # since the epoch
+
+    @classmethod
+    def of(cls, head: np.void) -> Recorded:
+        """Of a record of a dump."""
+        return cls(*(int(head[name]) for name in ("page_rate", "unseen_bytes", "lost_bytes", "started_ns")))
+
+
+class Story:
+    """What is known of it. Another thread may read: each attribute is replaced as a whole."""
+
+    def __init__(self, process: Process, how: Sequence[str]) -> None:
+        """`how`: arenadump's options."""
+        self.process, self.how = process, how
+        self.rss: tuple[int, ...] = ()  # the kernel's quick counts, bytes, oldest first
+        self.last: Taken | None = None
+        self.before: Taken | None = None  # the look before the last one
+        self.growth: Comparison | None = None
+        self.at: float | None = None  # time.monotonic() of the last look
+        self.ended: float | None = None  # time.time() when this was seen
+        self.why: str | None = None  # the last look was not possible
+        self.cost: float | None = None  # processor time of the last look, seconds
+        self.recorded: Recorded | None = None  # what the last look told of a profile; None: nobody records
+        self.sites_before: Group | None = None  # of the oldest look at the same profile
+        self._stacks: Final = Stacks()
+        self._looks: deque[tuple[float, Taken]] = deque(maxlen=MOST)
+
+    def tick(self) -> None:
+        """Its Rss now."""
+        now = process_at(self.process.pid)
+        if now is None or now.identity != self.process.identity:
+            self._end()
+            return
+        self.process = now
+        self.rss = (*self.rss, now.rss * PAGE)[-TICKS:]
+
+    def look(self, cost: Callable[[], float]) -> None:
+        """One look. `cost`: processor time until now, seconds."""
+        spent, now = cost(), time.monotonic()
+        heads: list[Recorded] = []
+
+        def note(_: Process, __: Summary, dump: Dump) -> None:
+            heads.extend(Recorded.of(head) for head in dump.profile[:1])
+
+        try:
+            taken = take(self.process, self.how, note, self._stacks)
+        except ArenascopeError as error:
+            if error.code in LOST or not still(self.process):
+                self._end()
+            else:
+                self.why = str(error).splitlines()[0]
+            self.cost = cost() - spent
+            return
+        if taken is None:
+            self._end()
+            return
+        if taken.sites is not None:
+            sites = replace(taken.moment, sites=group_of(taken.sites), page_rate=taken.sites["page_rate"])
+            taken = replace(taken, moment=sites)
+        recorded = heads[0] if heads else None
+        if _begun(recorded) != _begun(self.recorded):
+            self._forget_sites()
+        self.recorded = recorded
+        self._keep(now, taken)
+        self.cost = cost() - spent
+
+    def _forget_sites(self) -> None:
+        """Another profile has other rates, and counts from another moment."""
+        self._looks = deque(((at, _without_sites(each)) for at, each in self._looks), maxlen=MOST)
+        if self.last is not None:
+            self.last = _without_sites(self.last)
+
+    def _keep(self, now: float, taken: Taken) -> None:
+        if self.last is not None:
+            # Pages take most room: only those of the last two looks are drawn.
+            self.before = self.last
+            lean = replace(self.last.moment, pages=None)
+            self._looks[-1] = (self._looks[-1][0], replace(self.last, moment=lean))
+        self._looks.append((now, taken))
+        while self._looks[0][0] < now - WINDOW:
+            self._looks.popleft()
+        before = [look.moment.sites for _, look in self._looks if look.sites is not None]
+        self.sites_before = before[0] if before else None
+        self.growth = compare(self._looks[0][1].moment, taken.moment) if len(self._looks) > 1 else None
+        self.why, self.at, self.last = None, now, taken
+
+    def _end(self) -> None:
+        if self.ended is None:
+            self.ended = time.time()
+
+
+def _begun(recorded: Recorded | None) -> int | None:
+    return recorded.started_ns if recorded else None
+
+
+def _without_sites(taken: Taken) -> Taken:
+    return replace(taken, sites=None, moment=replace(taken.moment, sites=None, page_rate=None))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What `arenadump full-record --json` prints of a full record (docs/trace.schema.json)."""
+
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+from dataclasses import dataclass
+from typing import Final, Optional
+
+from arenascope.arenadump import run_arenadump
+from arenascope.graph import Sum
+from arenascope.json_decode import answer, document
+from arenascope.profile.from_json import ReadFrame, ReadInterpreter, ReadModule, ReadStacks, frames_of, stack_of
+from arenascope.profile.model import StackFrame
+
+SCHEMA: Final = "arenascope.trace/1"
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The moment with most bytes in use."""
+
+    time_ns: Optional[int]
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """Blocks that lived less long than this, and no less than those of the entry before. None: all others."""
+
+    below_ns: Optional[int]
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RecordMoment:
+    """A part of the time: what was in use at most."""
+
+    from_ns: int
+    allocations: int
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RecordSite:
+    """A stack, None: not known; and its blocks."""
+
+    allocated: Sum
+    temporary: Sum
+    peak: Sum
+    in_use: Sum
+    stack: Optional[int]
+
+
+@dataclass(frozen=True)
+class FullRecord:
+    """All of it; bytes are as the program asked for them."""
+
+    program: str
+    pid: int
+    started: Optional[str]
+    duration_ns: Optional[int]
+    ended: Optional[str]
+    torn_bytes: int
+    threads: int
+    frees: int
+    unknown_frees: int
+    replaced: int
+    lost_allocations: int
+    lost_frees: int
+    missed: int
+    allocated: Sum
+    temporary: Sum
+    in_use: Sum
+    without_stack: Sum
+    unknown_interpreters: tuple[ReadInterpreter, ...]
+    peak: Peak
+    lifetimes: tuple[Lifetimes, ...]
+    timeline: tuple[RecordMoment, ...]
+    modules: tuple[ReadModule, ...]
+    frames: tuple[ReadFrame, ...]
+    stacks: ReadStacks
+    sites: tuple[RecordSite, ...]
+
+    def stack_frames(self) -> list[StackFrame]:
+        """All frames, by their index."""
+        return frames_of(self.modules, self.frames)
+
+    def stack(self, site: RecordSite, frames: list[StackFrame]) -> tuple[StackFrame, ...]:
+        """The frames of a site, innermost first."""
+        return stack_of(site.stack, self.stacks, frames)
+
+
+def printed(path: str) -> str:
+    """What arenadump says of a record's file."""
+    return run_arenadump(["full-record", "--json", "--", path])
+
+
+def parse(text: str) -> FullRecord:
+    """ArenascopeError where it is something else."""
+    return answer(FullRecord, document(text, SCHEMA), SCHEMA)
