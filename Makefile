@@ -10,7 +10,7 @@ TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 SPREAD = --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Where ccache is installed, no file is compiled twice. The builds take what another checkout compiled, too (CCACHE_NOHASHDIR): debug
-# information may then name that checkout, as nothing but a debugger looks for the sources of these. What tests compile is never taken
+# information may then name that checkout, as nothing but a debugger searches for the sources of these. What tests compile is never taken
 # from another directory: where debug information says that it lies is a part of what is tested.
 export PATH := /usr/lib/ccache:$(PATH)
 export CCACHE_BASEDIR := $(CURDIR)
@@ -25,7 +25,7 @@ SOURCES := $(shell find inspector visualize tests/unit tests/support scripts/rec
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
-PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/rows scripts/wrap-docs
+PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/rows scripts/wrap-docs scripts/words
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
@@ -46,6 +46,7 @@ check: build
 	$(if $(shell command -v clang-format),clang-format --dry-run --Werror $(C_FILES),# no clang-format here)
 	$(if $(shell command -v shellcheck),shellcheck $(SCRIPTS),# no shellcheck here)
 	scripts/rows schema --check
+	scripts/words --check
 	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
@@ -80,7 +81,7 @@ tsan:
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
 		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
 
-# MINUTES=600, INJECTIONS=20000, ROUNDS=10000, DAYS=10 and RECORDINGS=3000 for a night.
+# MINUTES=600, INJECTIONS=20000, ROUNDS=10000, DAYS=10 and PROFILES=3000 for a night.
 soak:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
@@ -89,13 +90,13 @@ soak:
 	$(VENV)/bin/python tests/soak_faults.py --injections $(or $(INJECTIONS),1000)
 	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
 	$(VENV)/bin/python tests/soak_recorder.py --days $(or $(DAYS),1)
-	$(VENV)/bin/python tests/soak_storm.py --recordings $(or $(RECORDINGS),300)
+	$(VENV)/bin/python tests/soak_storm.py --profiles $(or $(PROFILES),300)
 
-# Looks at processes near their cgroups' limits, which write all their memory: LOOKS of each command at each headroom. Needs root.
+# Inspects processes near their cgroups' limits, which write all their memory: SNAPSHOTS of each command at each headroom. Needs root.
 soak-headroom:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python tests/soak_headroom.py --looks $(or $(LOOKS),25)
+	$(VENV)/bin/python tests/soak_headroom.py --snapshots $(or $(SNAPSHOTS),25)
 
 # A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
 soak-watch:
@@ -103,13 +104,13 @@ soak-watch:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/soak_watch.py watched --hours $(or $(HOURS),8)
 
-# kill -9 of watch, exporter and top, with a profile too, at random moments. KILLS: how often each, 100 unless told.
+# kill -9 of watch, exporter and top, with a profile too, at random times. KILLS: how often each, 100 unless told.
 kills:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/test_killed_commands.py tests/test_graph_killed.py \
-		tests/test_profile_entry.py::test_killed_at_random_moments tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
-		tests/test_top_profile.py::test_killed_at_any_moment_it_harms_nobody \
+		tests/test_profile_entry.py::test_killed_at_random_times tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
+		tests/test_top_profile.py::test_killed_at_any_time_it_harms_nobody \
 		tests/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
 # Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.
@@ -125,7 +126,7 @@ suites:
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/python tests/suites.py $(SUITES)
 
-# The static analyzer looks at so many states of a function at most; in `make analyze`, at as many as it has by itself.
+# The static analyzer inspects so many states of a function at most; in `make analyze`, at as many as it has by itself.
 lint:
 	scripts/install-deps build lint
 	$(MAKE) --no-print-directory build
@@ -133,6 +134,7 @@ lint:
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
 	scripts/rows schema --check
+	scripts/words --check
 	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
@@ -168,7 +170,7 @@ bench:
 	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
 	$(VENV)/bin/python bench/recorder.py $(BENCH_RECORDER_ARGS)
 	$(VENV)/bin/python bench/profile_size.py
-	$(VENV)/bin/python bench/snapshots.py $(BENCH_LOOKS_ARGS)
+	$(VENV)/bin/python bench/snapshots.py $(BENCH_SNAPSHOTS_ARGS)
 	$(VENV)/bin/python bench/servers.py $(BENCH_SERVERS_ARGS)
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.

@@ -97,12 +97,12 @@ PROGRAMS = {
 }
 
 
-def line(name: str, told: dict[str, Any]) -> str:
+def line(name: str, answer: dict[str, Any]) -> str:
     """A line of the table."""
-    total = told["graph"]["bytes"]
+    total = answer["graph"]["bytes"]
     types: Counter[str] = Counter()
     owners: Counter[str] = Counter()
-    for branch in told["branches"]:
+    for branch in answer["branches"]:
         types[branch["evidence"] or "none"] += branch["bytes"]
         if branch["owner"]:
             owners[branch["owner"]["kind"]] += branch["retained"]
@@ -110,7 +110,7 @@ def line(name: str, told: dict[str, Any]) -> str:
     stacks = sum(owners.pop(kind, 0) for kind in ("stack", "registers", "frames"))
     share = {kind: 100 * held / total for kind, held in types.most_common() if kind != "none"}
     named = ", ".join(f"{kind} {part:.1f}" for kind, part in share.items() if part >= LEAST)
-    one, lost = sum(owners.values()), told["unreached"]
+    one, lost = sum(owners.values()), answer["unreached"]
     parts = " | ".join(f"{100 * held / total:.1f}" for held in (one, stacks, several, lost))
     return f"| {name} | {total / (1 << 20):.1f} | {sum(share.values()):.1f} | {named} | {parts} |"
 
@@ -127,9 +127,9 @@ def main() -> int:
             except rows.MissingError as reason:
                 print(f"{name}: {reason}", file=sys.stderr)
                 continue
-            told = json.loads(done.stdout) if done.returncode == 0 else None
-            if told and told["graph"]["bytes"]:
-                print(line(name, told), flush=True)
+            answer = json.loads(done.stdout) if done.returncode == 0 else None
+            if answer and answer["graph"]["bytes"]:
+                print(line(name, answer), flush=True)
             else:
                 print(f"{name}: {done.stderr.strip() or 'glibc has no chunk in use'}", file=sys.stderr)
     return 0

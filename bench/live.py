@@ -82,7 +82,7 @@ class View:
                 self._written += more
 
     def press(self, key: str) -> None:
-        """What the view writes from then on is what until() looks in."""
+        """What the view writes from then on is what until() snapshots in."""
         self._written.clear()
         os.write(self._terminal, key.encode())
 
@@ -105,7 +105,7 @@ class View:
         return found
 
     def end(self) -> None:
-        """Kill it; a recording of its ends with it."""
+        """Kill it; a profile of its ends with it."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 

@@ -91,11 +91,11 @@ def started(options: argparse.Namespace, library: Path, folder: Path) -> list[tu
     ways = {"without the agent": None, "agent, no profile": "0", "every chunk": "exact"}
     times: dict[str, list[float]] = {name: [] for name in ways}
     times["every chunk, the first time"] = []
-    for turn in range(options.runs * 5):
+    for poll in range(options.runs * 5):
         for name, profile in ways.items():
             times[name].append(took([program], environment(library, profile, folder / "cache")))
         times["every chunk, the first time"].append(
-            took([program], environment(library, "exact", folder / f"cache{turn}"))
+            took([program], environment(library, "exact", folder / f"cache{poll}"))
         )
     return list(times.items())
 

@@ -49,7 +49,7 @@ int f%d(struct s%d *p, int k)
     return t;
 }
 """
-MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact", "full record": "record"}
+MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact", "trace": "record"}
 SLOW = 8  # times the program alone, more than heaptrack takes: a way that takes longer is not run again
 TIMES = ("median", "p99", "p99.9", "mean")
 SHARES = ("recorder_share", "tables_share")
@@ -83,7 +83,7 @@ def environment(library: Path, mode: str | None, record: Path) -> dict[str, str]
     values = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     if mode is not None:
         values |= {"LD_PRELOAD": str(library), "ARENASCOPE_SIGNAL": "none"}
-        values |= {"ARENASCOPE_PROFILE_RECORD": str(record)} if mode == "record" else {"ARENASCOPE_PROFILE": mode}
+        values |= {"ARENASCOPE_PROFILE_TRACE": str(record)} if mode == "record" else {"ARENASCOPE_PROFILE": mode}
     return values
 
 
@@ -144,7 +144,7 @@ def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
     done = subprocess.run(
         [arenadump, "summary", str(pid), "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    told = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     smaps = Path(f"/proc/{pid}/smaps").read_text()
     if not smaps:
         raise ProcessLookupError(pid)
@@ -155,12 +155,12 @@ def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
         for line in part.splitlines()
         if line.startswith("Rss:")
     )
-    rss = told["kernel"]["rss"]
-    return {"rss": rss, "recorder_share": told["ledger"]["recorder"] / rss, "tables_share": tables / rss}
+    rss = answer["kernel"]["rss"]
+    return {"rss": rss, "recorder_share": answer["ledger"]["recorder"] / rss, "tables_share": tables / rss}
 
 
 def memory(commands: dict[str, list[str]], library: Path, arenadump: Path) -> dict[str, dict[str, float]]:
-    """Each program's shares at the default rates when its Rss was largest, of looks one after another."""
+    """Each program's shares at the default rates when its Rss was largest, of snapshots one after another."""
     largest: dict[str, dict[str, float]] = {}
     values = environment(library, MODES["default rates"], Path(os.devnull))
     for name, command in commands.items():

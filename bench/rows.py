@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which rows hold the memory of well-known programs: starts each, fills it, looks, prints a line of docs/findings.md.
+"""Which rows hold the memory of well-known programs.
+
+Starts each, fills it, snapshots, prints a line of docs/findings.md.
 
     bench/rows.py            all that are installed
     bench/rows.py java node  these

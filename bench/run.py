@@ -210,22 +210,22 @@ class Bench:
             self.pause(target, size)
 
     def snapshot(self, target: Hoard, frozen: Figure) -> None:
-        """The same of a snapshot, against the same copy: once the pages have been shared with a clone, it is slower."""
-        command = self.dump_command(target.pid, mode="snapshot")
+        """The same of a clone, against the same copy: once the pages have been shared with a clone, it is slower."""
+        command = self.dump_command(target.pid, mode="clone")
         ours = [seconds(command) for _ in frozen.bound]
-        self.figures.append(Figure("the same of a snapshot", frozen.limit, ours, frozen.bound, "s", ""))
+        self.figures.append(Figure("the same of a clone", frozen.limit, ours, frozen.bound, "s", ""))
 
     def pause(self, target: Hoard, size: str) -> None:
         """How long the target stands still for a snapshot, against a clone() that it makes itself."""
 
         def paused() -> float:
-            snapshot = self.summary(target.pid, "snapshot")["snapshot"]
-            if snapshot["mode"] != "snapshot":
+            snapshot = self.summary(target.pid, "clone")["snapshot"]
+            if snapshot["mode"] != "clone":
                 raise SystemExit(f"no snapshot could be had here: {snapshot}")
             return float(snapshot["pause_ms"])
 
         ours, bound = self.pairs(paused, lambda: target.clone_ns() / 1e6)
-        what = f"pause of a snapshot, {size}"
+        what = f"pause of a clone, {size}"
         self.figures.append(Figure(what, "raw clone() by the target", ours, bound, "ms", "≥ 0.8"))
 
     def large_chunks(self) -> None:

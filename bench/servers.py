@@ -97,9 +97,9 @@ def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> d
         if warm := WARM[name]:
             load(warm, port, requests)
         before = processor_seconds(pid)
-        told = load(LOADS[name], port, requests)
+        answer = load(LOADS[name], port, requests)
         seconds = processor_seconds(pid) - before
-        return {"seconds": seconds, **told, **recorder.shares_of_memory(arenadump, pid)}
+        return {"seconds": seconds, **answer, **recorder.shares_of_memory(arenadump, pid)}
 
 
 def measure(
@@ -134,13 +134,13 @@ def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dic
 
     One run of a server differs from the next by more than what is to be measured, and the least of some runs does, too.
     """
-    told = {key: min(run[key] for run in found) for key in TIMES}
-    told |= {key: max(run[key] for run in found) for key in recorder.SHARES}
+    answer = {key: min(run[key] for run in found) for key in TIMES}
+    answer |= {key: max(run[key] for run in found) for key in recorder.SHARES}
     seconds, alone = ([run["seconds"] for run in runs] for runs in (found, plain))
-    told["mean"] = statistics.mean(seconds) / statistics.mean(alone)
+    answer["mean"] = statistics.mean(seconds) / statistics.mean(alone)
     if len(seconds) > 1:
-        told["mean_error"] = told["mean"] * math.hypot(error(seconds), error(alone))
-    return told
+        answer["mean_error"] = answer["mean"] * math.hypot(error(seconds), error(alone))
+    return answer
 
 
 def error(values: list[float]) -> float:
@@ -148,14 +148,14 @@ def error(values: list[float]) -> float:
     return statistics.stdev(values) / math.sqrt(len(values)) / statistics.mean(values)
 
 
-def show(told: dict[str, dict[str, dict[str, float]]]) -> None:
+def show(answer: dict[str, dict[str, dict[str, float]]]) -> None:
     table = Table(
         title="Servers under load: least processor time and answers beside the server alone, largest shares of memory"
     )
     columns = ("processor time", "p50", "p99", "beside plain", "p50", "p99", "mean beside plain")
     for column in ("server", "way", *columns, "recorder, of Rss", "tables, of Rss"):
         table.add_column(column, justify="left" if column in {"server", "way"} else "right")
-    for name, ways in told.items():
+    for name, ways in answer.items():
         for how, of in ways.items():
             beside = [f"{of[key] / ways['plain'][key]:.2f}" for key in TIMES]
             shown = [f"{of['seconds']:.2f} s", *(f"{of[key]:.2f} ms" for key in TIMES[1:])]
@@ -175,11 +175,11 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in options.servers.split(",") if shutil.which(COMMANDS[name].split(" ")[0])]
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
-        told = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
+        answer = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
     if options.json:
-        print(json.dumps(told))
+        print(json.dumps(answer))
     else:
-        show(told)
+        show(answer)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What looks cost again and again: `arenascope watch` and `arenascope exporter` over many processes; and a scrape."""
+"""What snapshots cost: `arenascope watch` and `arenascope exporter` over many processes; and a scrape."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TICK = os.sysconf("SC_CLK_TCK")
-LOOKS = 0.5  # per cent of a processor: the limit for looks
-TURN = 0.05  # seconds of a processor within one second: what is less is no turn
+SNAPSHOTS = 0.5  # per cent of a processor: the limit for snapshots
+BUSY = 0.05  # seconds of a processor within one second: what is less is no poll
 POLLS = 0.1  # for the questions of watch --dump-at
 SCRAPE = 0.1  # seconds
 # The questions of watch --dump-at, whose conditions no process of a benchmark meets.
@@ -59,25 +59,25 @@ def run_time(pid: int) -> float:
     return sum(int(each.read_text(encoding="ascii").split()[0]) for each in tasks) / 1e9
 
 
-def turn_ends(pid: int) -> None:
-    """Wait for the end of the next turn: it has used much, and then hardly anything."""
+def poll_ends(pid: int) -> None:
+    """Wait for the end of the next poll: it has used much, and then hardly anything."""
     used, busy = spent(pid), False
     while True:
         time.sleep(1)
         now = spent(pid)
-        if now - used >= TURN:
+        if now - used >= BUSY:
             busy = True
         elif busy:
             return
         used = now
 
 
-def share(pid: int, turns: int) -> float:
-    """Of a processor, in per cent: of whole turns with the pauses behind them."""
-    turn_ends(pid)
+def share(pid: int, polls: int) -> float:
+    """Of a processor, in per cent: of whole polls with the pauses behind them."""
+    poll_ends(pid)
     before, begun = spent(pid), time.monotonic()
-    for _ in range(turns):
-        turn_ends(pid)
+    for _ in range(polls):
+        poll_ends(pid)
     return 100 * (spent(pid) - before) / (time.monotonic() - begun)
 
 
@@ -102,26 +102,26 @@ def arenascope(*words: str) -> Iterator[subprocess.Popen[str]]:
             child.terminate()
 
 
-def told(what: str, figure: float, limit: float, unit: str) -> None:
+def report(what: str, figure: float, limit: float, unit: str) -> None:
     print(f"{what:64} {figure:8.3f} {unit}   limit {limit:g} {unit}", flush=True)
 
 
-def exporter(pid: str, turns: int) -> None:
-    """Its looks, as often as they may be, and its scrapes."""
+def exporter(pid: str, polls: int) -> None:
+    """Its snapshots, as often as they may be, and its scrapes."""
     with arenascope("exporter", "--listen=127.0.0.1:0", "--every=1s", pid) as child:
         assert child.stderr
         url = child.stderr.readline().split()[-1]
-        while "turns_total 1" not in scrape(url):
+        while "polls_total 1" not in scrape(url):
             time.sleep(0.2)
-        told("exporter, without scrapes", share(child.pid, turns), LOOKS, "%")
+        report("exporter, without scrapes", share(child.pid, polls), SNAPSHOTS, "%")
         times = []
         before = spent(child.pid)
         for _ in range(50):
             begun = time.perf_counter()
             page = scrape(url)
             times.append(time.perf_counter() - begun)
-        told(f"a scrape of {len(page.splitlines()):,} lines", statistics.median(times), SCRAPE, "s")
-        told("its processor time", (spent(child.pid) - before) / len(times), SCRAPE, "s")
+        report(f"a scrape of {len(page.splitlines()):,} lines", statistics.median(times), SCRAPE, "s")
+        report("its processor time", (spent(child.pid) - before) / len(times), SCRAPE, "s")
 
 
 def scrape(url: str) -> str:
@@ -131,29 +131,29 @@ def scrape(url: str) -> str:
     return text
 
 
-def watch(pid: str, turns: int, *words: str) -> None:
-    """Its turns, as often as they may be."""
+def watch(pid: str, polls: int, *words: str) -> None:
+    """Its polls, as often as they may be."""
     with (
         tempfile.TemporaryDirectory() as folder,
         arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", *words) as child,
     ):
-        limit = LOOKS + (POLLS if words else 0)
-        told(f"watch {' '.join(words)}".strip(), share(child.pid, turns), limit, "%")
+        limit = SNAPSHOTS + (POLLS if words else 0)
+        report(f"watch {' '.join(words)}".strip(), share(child.pid, polls), limit, "%")
         child.terminate()
         child.wait()
 
 
-def watch_between_turns(pid: str, seconds: int, *words: str) -> None:
-    """What it does while it looks at nothing: it waits, and asks the questions of --dump-at."""
+def watch_between_polls(pid: str, seconds: int, *words: str) -> None:
+    """What it does while it inspects nothing: it waits, and asks the questions of --dump-at."""
     with (
         tempfile.TemporaryDirectory() as folder,
         arenascope("watch", pid, f"--output={folder}/timeline", "--every=1h", *words) as child,
     ):
-        turn_ends(child.pid)
+        poll_ends(child.pid)
         before, begun = run_time(child.pid), time.monotonic()
         time.sleep(seconds)
         used = 100 * (run_time(child.pid) - before) / (time.monotonic() - begun)
-        told(f"watch {' '.join(words)}".strip() + ", between two turns", used, POLLS, "%")
+        report(f"watch {' '.join(words)}".strip() + ", between two polls", used, POLLS, "%")
         child.terminate()
         child.wait()
 
@@ -161,17 +161,17 @@ def watch_between_turns(pid: str, seconds: int, *words: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=30, help="for what is measured between two turns")
+    parser.add_argument("--polls", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=30, help="for what is measured between two polls")
     options = parser.parse_args()
     print(f"{options.processes} processes")
     with forks(options.processes) as pid:
-        exporter(pid, options.turns)
-        watch(pid, options.turns)
+        exporter(pid, options.polls)
+        watch(pid, options.polls)
         for words in (AMOUNTS, NOTICES):
-            watch(pid, options.turns, words)
+            watch(pid, options.polls, words)
         for some in ([], [AMOUNTS], [NOTICES]):
-            watch_between_turns(pid, options.seconds, *some)
+            watch_between_polls(pid, options.seconds, *some)
 
 
 if __name__ == "__main__":

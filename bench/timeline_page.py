@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The page of a large timeline: how long it takes to write, and how long a step of its slider takes in Chromium.
 
-A process is looked at once. Its timeline is that of a larger one: --pages pages, of which --changing per cent change,
-in runs, from turn to turn.
+A process is inspected once. Its timeline is that of a larger one: --pages pages, of which --changing per cent change,
+in runs, from poll to turn.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from arenascope.report.html import render
 from arenascope.report.timeline_page import build
 from arenascope.timeline.poll_one import spent, take
 from arenascope.timeline.process_group import process_at
-from arenascope.timeline.store import TimelineStore, Turn
+from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.timeline.watch import boot_id
 
 STEPS = 150
 ROUNDS = 6
 RUN = 50  # pages that change together
 SECOND = 10**9
-# Each step until it is drawn: one moment further, and to any other.
+# Each step until it is drawn: one instant further, and to any other.
 SLIDE = """
 (steps) => {
   const found = { step: [], leap: [] };
-  const show = (moment) => {
+  const show = (instant) => {
     const before = performance.now();
-    course.show(moment);
+    course.show(instant);
     arenascope.views[0].draw();
     arenascope.views[0].context.getImageData(0, 0, 1, 1);
     return performance.now() - before;
@@ -49,35 +49,35 @@ SLIDE = """
 """
 
 
-def write(path: Path, pages: int, turns: int, changing: float) -> None:
+def write(path: Path, pages: int, polls: int, changing: float) -> None:
     chance = np.random.default_rng(17)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         process = process_at(child.pid)
-        look = take(process, ["--mode=live"]) if process else None
+        snapshot = take(process, ["--mode=live"]) if process else None
         child.kill()
-    if look is None:
+    if snapshot is None:
         raise SystemExit("the process has ended")
     state = chance.choice(np.array([1, 2, 4, 5], np.uint8), pages)
     address = np.uint64(0x7000_0000_0000) + np.arange(pages, dtype=np.uint64) * np.uint64(4096)
     store = TimelineStore(str(path), {"watched": "a large process"}, 190 << 20, boot_id())
-    for number in range(turns):
+    for number in range(polls):
         for at in chance.integers(0, pages - RUN, int(pages * changing / 100 / RUN)).tolist():
             state[at : at + RUN] = chance.integers(1, 8)
-        moment = dataclasses.replace(look.moment, pages=Pages(address, state.copy(), None), rss=pages * 4096)
-        taken = [dataclasses.replace(look, moment=moment)]
-        store.add(Turn(look.time_ns + number * 10 * SECOND, 1, 1, 100, 10_000, None, taken))
+        digest = dataclasses.replace(snapshot.digest, pages=Pages(address, state.copy(), None), rss=pages * 4096)
+        taken = [dataclasses.replace(snapshot, digest=digest)]
+        store.add(Poll(snapshot.time_ns + number * 10 * SECOND, 1, 1, 100, 10_000, None, taken))
     store.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=1 << 20)
-    parser.add_argument("--turns", type=int, default=120)
-    parser.add_argument("--changing", type=float, default=2.0, help="per cent of the pages, from turn to turn")
+    parser.add_argument("--polls", type=int, default=120)
+    parser.add_argument("--changing", type=float, default=2.0, help="per cent of the pages, from poll to turn")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir=ROOT) as folder:
         timeline, page = Path(folder) / "timeline", Path(folder) / "page.html"
-        write(timeline, options.pages, options.turns, options.changing)
+        write(timeline, options.pages, options.polls, options.changing)
         before = spent()
         page.write_text(render(build(str(timeline))), encoding="utf-8")
         seconds = spent() - before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What takes the room in a full record's file, by kinds of blocks; and what stacks take with all frames, or once."""
+"""What takes the room in a trace's file, by kinds of blocks; and what stacks take with all frames, or once."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 # A busy hour in a multi-threaded server, in a few seconds: ten threads make strings of all sizes and keep some of them for a
 # while, then nearly all of it becomes garbage. Ruby frees it, yet the process stays as big as it was. Prints "ready" and
-# waits to be looked at.
+# waits to be inspected.
 
 THREADS = 10
 ROUNDS = 30

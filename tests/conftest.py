@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl
 def pytest_collection_finish() -> None:
-    """What has been collected stays. To look through it for garbage was a fifth of the tests' own time."""
+    """What has been collected stays. To reads through it for garbage was a fifth of the tests' own time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
@@ -118,9 +118,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="module", autouse=True)
-def turn(request: pytest.FixtureRequest) -> Iterator[None]:
+def machine_share(request: pytest.FixtureRequest) -> Iterator[None]:
     """`make test` has several processes: a module of tests that trouble the whole machine runs alone."""
-    with machine_lock.turn(alone=request.node.get_closest_marker("alone") is not None):
+    with machine_lock.held(alone=request.node.get_closest_marker("alone") is not None):
         yield
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Looks at targets that check themselves, again and again, in all modes.
+"""Inspects targets that check themselves, again and again, in all modes.
 
-The inspector is killed while it looks, or finds the disk full; its targets end, or exec, under its eyes.
+The inspector is killed while it inspects, or finds the disk full; its targets end, or exec, under its eyes.
 
     .venv/bin/python tests/soak.py --minutes 10 [--suite bookworm ...]
 
@@ -34,7 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from tools import debian, harness, programs
 
-MODES = ("freeze", "snapshot", "live", "auto")
+MODES = ("freeze", "clone", "live", "auto")
 LOADS = (
     ("storm=4", "waits=1", "limits=1", "lives=1", "spins=1"),
     ("storm=16", "blocks=300"),
@@ -43,24 +43,24 @@ LOADS = (
     ("forks=3", "threads=3", "timers=1", "storm=2", "blocks=300"),
     ("reaps=1", "waits=1", "limits=1", "storm=1"),
 )
-PATIENCE = 300  # seconds for a look, and for a target to end
+PATIENCE = 300  # seconds for a snapshot, and for a target to end
 SLACK = 24  # blocks that threads other than the storm's may hold or not
 DENIED, UNSUPPORTED, GONE, IO = 4, 5, 7, 8  # exit codes
-# Of ten looks six are left in peace, and the inspector of three is killed.
+# Of ten snapshots six are left in peace, and the inspector of three is killed.
 ACTIONS = ("peace",) * 6 + ("killed",) * 3 + ("full disk",)
-FIXED = ("freeze", "snapshot")  # modes whose answer is one moment
+FIXED = ("freeze", "clone")  # modes whose answer is one instant
 
 
 @dataclass
 class Counts:
     """What was done, and what went wrong: `wrong` is to stay empty."""
 
-    looks: Counter[str] = field(default_factory=Counter)
+    snapshots: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
     full: Counter[str] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)  # by what became of the target, and of the look
+    ends: Counter[str] = field(default_factory=Counter)  # by what became of the target, and of the snapshot
     fallbacks: int = 0
-    given_up: int = 0  # looks that said that to stop the target, or to hold it, took too long
+    given_up: int = 0  # snapshots that said that to stop the target, or to hold it, took too long
     busy: int = 0  # answers that say themselves that a thread was inside malloc
     checks: int = 0  # that targets made of themselves
     eintr: Counter[str] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class Counts:
 
     def made(self) -> Counter[str]:
         """How many of each trial so far."""
-        kinds = {"looks": self.looks, "killed": self.kills, "disk_full": self.full, "targets_ended": self.ends}
+        kinds = {"snapshots": self.snapshots, "killed": self.kills, "disk_full": self.full, "targets_ended": self.ends}
         return Counter({kind: sum(counted.values()) for kind, counted in kinds.items()})
 
     def fault(self, kind: str, what: str) -> None:
@@ -82,9 +82,9 @@ class Counts:
 
     def report(self) -> dict[str, Any]:
         kinds = [f"targets_{word}" for word in ("harmed", "hung", "left_stopped", "left_with_a_child")]
-        kinds += ["wrong_ledgers", "failed_looks", "looks_hung"]
+        kinds += ["wrong_ledgers", "failed_snapshots", "snapshots_hung"]
         return {
-            "looks": dict(self.looks),
+            "snapshots": dict(self.snapshots),
             "killed": dict(self.kills),
             "disk_full": dict(self.full),
             "targets_ended": dict(self.ends),
@@ -140,9 +140,9 @@ class Target:
         return {pid for pid, words in states.items() if words and (words[0] == "t" or words[0] + words[35] == "Z0")}
 
     def check_free(self, why: str, arenadump: harness.Arenadump) -> None:
-        """It is as if nobody had looked, once nobody does: a supervisor outlives its inspector by a moment."""
+        """It is as if nobody had inspected, once nobody does: a supervisor outlives its inspector by a little."""
         deadline = time.monotonic() + 30
-        while lookers(arenadump, self.pid) and time.monotonic() < deadline:
+        while inspectors(arenadump, self.pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         held = self.traced()
         if held:
@@ -154,10 +154,10 @@ class Target:
         if left:
             self.counts.fault("targets_left_with_a_child", f"after {why}: {left}")
 
-    def end(self, *, told: bool = False) -> None:
+    def end(self, *, answer: bool = False) -> None:
         """Has it end, unless it has been told already, and takes its word on how it was."""
         try:
-            out, _ = self.process.communicate("" if told else "quit\n", timeout=PATIENCE)
+            out, _ = self.process.communicate("" if answer else "quit\n", timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self.counts.fault("targets_hung", where(self.pid))
             return
@@ -190,7 +190,7 @@ def where(pid: int) -> str:
     )
 
 
-def lookers(arenadump: harness.Arenadump, pid: int) -> list[str]:
+def inspectors(arenadump: harness.Arenadump, pid: int) -> list[str]:
     """The processes that run the inspector on this target."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -214,33 +214,33 @@ def is_given_up(code: int, text: str) -> bool:
     return code == DENIED and ("before all of it was read" in text or "could not be stopped within" in text)
 
 
-def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
-    """One look that is left in peace."""
+def take_snapshot(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts) -> None:
+    """One snapshot that is left in peace."""
     command = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            counts.fault("looks_hung", f"{mode}: {where(process.pid)}; the target: {where(target.pid)}")
+            counts.fault("snapshots_hung", f"{mode}: {where(process.pid)}; the target: {where(target.pid)}")
             process.kill()
             return
-    counts.looks[mode] += 1
+    counts.snapshots[mode] += 1
     if is_given_up(process.returncode, err):
         counts.given_up += 1
         return
     if process.returncode != 0:
-        counts.fault("failed_looks", f"{mode}: exit {process.returncode}: {err.strip()}")
+        counts.fault("failed_snapshots", f"{mode}: exit {process.returncode}: {err.strip()}")
         return
     facts = json.loads(out)
     snapshot, warnings = facts["snapshot"], facts["warnings"]
     counts.pauses[mode].append(snapshot["pause_ms"])
-    counts.fallbacks += mode == "snapshot" and snapshot["mode"] != mode
+    counts.fallbacks += mode == "clone" and snapshot["mode"] != mode
     if any(warning["code"] == "locked" for warning in warnings):
         counts.busy += 1
         return
     if mode == "live":
         if snapshot["exact"] or snapshot["pause_ms"] != 0:
-            counts.fault("wrong_ledgers", "a live look that says it is exact, or that it stopped the target")
+            counts.fault("wrong_ledgers", "a live snapshot that says it is exact, or that it stopped the target")
         return
     ledger = facts["ledger"]
     if not snapshot["exact"] or snapshot["torn_chunks"] or sum(ledger.values()) != facts["kernel"]["rss"]:
@@ -250,8 +250,8 @@ def look(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts
         counts.fault("wrong_ledgers", f"{mode}: blocks in use vary: {min(target.in_use)} to {max(target.in_use)}")
 
 
-def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
-    """One look whose inspector is killed by SIGKILL at a random moment, or its supervisor's group told to end."""
+def take_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
+    """One snapshot whose inspector is killed by SIGKILL at a random time, or its supervisor's group told to end."""
     command = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     time.sleep(rng.uniform(0, 0.12))
@@ -262,7 +262,7 @@ def look_and_die(target: Target, mode: str, arenadump: harness.Arenadump, counts
     target.check_free(f"{mode}, {which.name}", arenadump)
 
 
-def look_at_full_disk(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, disk: Disk) -> None:
+def take_on_full_disk(target: Target, mode: str, arenadump: harness.Arenadump, counts: Counts, disk: Disk) -> None:
     """A dump that finds no room: exit code 8, or 0 if it was small enough, and nothing half made is left behind."""
     done = arenadump.run("dump", "--chunks", "--mode", mode, "-o", disk.path / "dump", target.pid, **disk.limits())
     counts.full[disk.kind] += 1
@@ -270,7 +270,7 @@ def look_at_full_disk(target: Target, mode: str, arenadump: harness.Arenadump, c
     if is_given_up(done.returncode, done.stderr):
         counts.given_up += 1
     elif (done.returncode, made) not in ((0, ["dump"]), (IO, [])):
-        counts.fault("failed_looks", f"{disk.kind}: exit {done.returncode}, left {made}: {done.stderr.strip()}")
+        counts.fault("failed_snapshots", f"{disk.kind}: exit {done.returncode}, left {made}: {done.stderr.strip()}")
     for name in made:
         (disk.path / name).unlink()
     target.check_free(f"{mode}, {disk.kind}", arenadump)
@@ -312,13 +312,13 @@ def full_disks() -> Iterator[list[Disk]]:
                 disk.close()
 
 
-def look_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
-    """The target exits, becomes another program, or is killed during a look."""
+def take_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
+    """The target exits, becomes another program, or is killed during a snapshot."""
     target = Target(command, counts)
     how, mode = rng.choice(("quit", "exec", "kill")), rng.choice(MODES)
     try:
-        look = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
-        process = subprocess.Popen(look, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        snapshot = [str(arenadump.path), "summary", "--json", "--mode", mode, str(target.pid)]
+        process = subprocess.Popen(snapshot, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(rng.uniform(0, 0.05))
         if how == "kill":
             target.process.kill()
@@ -333,9 +333,9 @@ def look_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Co
         given_up = is_given_up(process.returncode, err)
         counts.given_up += given_up
         if process.returncode not in (0, GONE) and not ended_before and not given_up:
-            counts.fault("failed_looks", f"{how} during {mode}: exit {process.returncode}: {err.strip()}")
+            counts.fault("failed_snapshots", f"{how} during {mode}: exit {process.returncode}: {err.strip()}")
         if how == "quit":
-            target.end(told=True)
+            target.end(answer=True)
         elif how == "exec":
             target.check_free(f"{mode}, exec", arenadump)
             while read(Path(f"/proc/{target.pid}/comm")) != "cat\n":  # or both lines could be read as one
@@ -349,7 +349,7 @@ def look_at_the_end(command: list[str], arenadump: harness.Arenadump, counts: Co
 
 
 def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, counts: Counts, seed: int) -> None:
-    """Looks at one target for a time."""
+    """Inspects one target for a time."""
     rng = random.Random(seed)
     target = Target(command, counts)
     end = time.monotonic() + seconds
@@ -358,14 +358,14 @@ def soak(seconds: float, command: list[str], arenadump: harness.Arenadump, count
             while time.monotonic() < end:
                 mode, action = rng.choice(MODES), rng.choice(ACTIONS)
                 if action == "peace":
-                    look(target, mode, arenadump, counts)
+                    take_snapshot(target, mode, arenadump, counts)
                 elif action == "killed":
-                    look_and_die(target, mode, arenadump, counts, rng)
+                    take_and_die(target, mode, arenadump, counts, rng)
                 else:
-                    look_at_full_disk(target, mode, arenadump, counts, rng.choice(disks))
+                    take_on_full_disk(target, mode, arenadump, counts, rng.choice(disks))
                 if rng.random() < 0.05:
-                    look_at_the_end(command, arenadump, counts, rng)
-        target.check_free("the last look", arenadump)
+                    take_at_the_end(command, arenadump, counts, rng)
+        target.check_free("the last snapshot", arenadump)
         target.end()
     finally:
         target.process.kill()

@@ -3,7 +3,7 @@
 """Injects into programs that use faults all the time, records, clones and trims them, again and again.
 
 An injection wants a fresh process. Each process is injected once; then it is recorded, cloned and trimmed, `--each`
-times. Several are at work at once, of every kind in turn, so that each kind has the same counts at any moment.
+times. Several are at work at once, of every kind in turn, so that each kind has the same counts at any time.
 
     .venv/bin/python tests/soak_faults.py [--injections 1000] [--each 1] [--kind node ...] [--lanes 2]
 
@@ -80,8 +80,8 @@ class Soak:
         """All that runs code in a thread of the process."""
         self.do(kind, "injections", "inject", "--timeout", TIMEOUT, pid)
         for _ in range(self.each):
-            self.do(kind, "profiles", "record", "--for", "5ms", "--timeout", TIMEOUT, "-o", dump, pid)
-            self.do(kind, "clones", "summary", "--mode", "snapshot", pid)
+            self.do(kind, "profiles", "profile", "--for", "5ms", "--timeout", TIMEOUT, "-o", dump, pid)
+            self.do(kind, "clones", "summary", "--mode", "clone", pid)
             self.do(kind, "trims", "trim", "--deep", "--timeout", TIMEOUT, pid)
 
     def check(self, kind: str, process: subprocess.Popen[str]) -> None:

@@ -62,7 +62,7 @@ class Counts:
     targets: int = 0
     trims: int = 0
     checks: int = 0
-    looks: list[int] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
     away: list[float] = field(default_factory=list)
     search: list[float] = field(default_factory=list)
     wrong: Counter[str] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ class Counts:
             "injections": dict(self.done),
             "trims": self.trims,
             "checks_by_targets": self.checks,
-            "looks": spread(self.looks),
+            "snapshots": spread(self.snapshots),
             "search_ms": spread(self.search),
             "away_ms": spread(self.away),
             **{kind: self.wrong[kind] for kind in kinds},
@@ -141,9 +141,9 @@ class Target:
         else:
             self.process.send_signal(signal.SIGTERM)
 
-    def end(self, how: str = "quit", *, told: bool = False) -> None:
+    def end(self, how: str = "quit", *, answer: bool = False) -> None:
         """Has it end by itself, unless it has been told already, and say whether it was harmed."""
-        if not told:
+        if not answer:
             with contextlib.suppress(BrokenPipeError):  # it has died: that is seen below
                 self.tell(how)
         if how == "exec":  # or both lines could be read as one
@@ -177,9 +177,9 @@ def stacks(pid: int) -> str:
 
 
 def check_free(target: Target, arenadump: harness.Arenadump, counts: Counts) -> None:
-    """Nothing is left once nobody is at work any more: a carrier outlives its inspector by a moment."""
+    """Nothing is left once nobody is at work any more: a carrier outlives its inspector by a little."""
     deadline = time.monotonic() + PATIENCE
-    while soak.lookers(arenadump, target.pid) and time.monotonic() < deadline:
+    while soak.inspectors(arenadump, target.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     for task in Path(f"/proc/{target.pid}/task").iterdir():
         status = soak.read(task / "status")
@@ -210,7 +210,7 @@ def inject(target: Target, expected: tuple[str, ...], arenadump: harness.Arenadu
     if facts["how"] not in expected:
         target.fault("failed", f"it was {facts['how']}, not {' or '.join(expected)}")
     if facts["how"] != "present":
-        counts.looks.append(facts["looks"])
+        counts.snapshots.append(facts["attempts"])
         counts.search.append(facts["search_ms"])
         counts.away.append(facts["away_ms"])
     return True
@@ -224,7 +224,7 @@ def start_injection(target: Target, arenadump: harness.Arenadump) -> subprocess.
 
 
 def inject_and_die(target: Target, arenadump: harness.Arenadump, counts: Counts, rng: random.Random) -> None:
-    """One injection whose inspector is killed at a random moment."""
+    """One injection whose inspector is killed at a random time."""
     process = start_injection(target, arenadump)
     time.sleep(rng.uniform(0, 0.15))
     os.killpg(process.pid, rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)))
@@ -251,11 +251,11 @@ def inject_at_the_end(target: Target, arenadump: harness.Arenadump, counts: Coun
     over = process.returncode in (0, NO_TARGET, NOT_NOW, GONE) or "is a zombie" in err
     if not over:
         target.fault("failed", f"{how} during an injection: exit {process.returncode}: {err.strip()}")
-    target.end(how, told=True)
+    target.end(how, answer=True)
 
 
-def look(target: Target, arenadump: harness.Arenadump, rng: random.Random) -> subprocess.Popen[str]:
-    """Somebody else's look at the same time."""
+def take_snapshot(target: Target, arenadump: harness.Arenadump, rng: random.Random) -> subprocess.Popen[str]:
+    """Somebody else's snapshot of the same time."""
     command = [str(arenadump.path), "summary", "--json", "--mode", rng.choice(soak.MODES), str(target.pid)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
@@ -270,14 +270,14 @@ def trim(target: Target, arenadump: harness.Arenadump, counts: Counts) -> None:
 def inject_in_peace(
     target: Target, fresh: tuple[str, ...], arenadump: harness.Arenadump, counts: Counts, rng: random.Random
 ) -> None:
-    """Perhaps beside somebody else's look; then again, and a trim."""
-    other = look(target, arenadump, rng) if rng.random() < OTHERS else None
+    """Perhaps beside somebody else's snapshot; then again, and a trim."""
+    other = take_snapshot(target, arenadump, rng) if rng.random() < OTHERS else None
     injected = inject(target, fresh, arenadump, counts)
     if other:
         counts.done["others"] += 1
         _, words = other.communicate()
         if other.returncode != 0 and not soak.is_given_up(other.returncode, words):
-            target.fault("failed", f"a look meanwhile: exit {other.returncode}: {words.strip()}")
+            target.fault("failed", f"a snapshot meanwhile: exit {other.returncode}: {words.strip()}")
     if injected:
         inject(target, ("present",), arenadump, counts)
         trim(target, arenadump, counts)

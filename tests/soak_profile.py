@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Switches the recorder of a running process on and off, again and again, while 16 threads allocate without a pause.
 
-Beside them threads fork, and load and unload libraries. Now and then a whole `arenadump record` is done, or killed. The
-code is marked for indirect branches (CET, BTI).
+Beside them threads fork, and load and unload libraries. Now and then a whole `arenadump profile` is done, or killed.
+The code is marked for indirect branches (CET, BTI).
 
     .venv/bin/python tests/soak_profile.py --rounds 1000 [--suite bookworm ...] [--seed 1]
 
@@ -64,8 +64,8 @@ def target(libc: debian.Libc, folder: Path) -> subprocess.Popen[str]:
 
 
 def whole(pid: int, folder: Path, arenadump: harness.Arenadump, counts: Counts, *, kills: float) -> None:
-    """A recording of arenadump's own, which ends, or is killed so many seconds later (0: it is not)."""
-    command = [str(arenadump.path), "record", str(pid), "-o", str(folder / "dump"), "--for=50ms", "--timeout=120s"]
+    """A profile of arenadump's own, which ends, or is killed so many seconds later (0: it is not)."""
+    command = [str(arenadump.path), "profile", str(pid), "-o", str(folder / "dump"), "--for=50ms", "--timeout=120s"]
     with subprocess.Popen([*command, "--exact"], stderr=subprocess.PIPE, text=True) as process:
         if kills:
             time.sleep(kills)

@@ -5,8 +5,8 @@
     .venv/bin/python tests/soak_recorder.py [--days 1] [--suite bookworm ...] [--minutes 60] [--seed 1]
 
 tests/programs/service does all of it at once and as fast as it can, in rounds of 20 seconds, until the counts of DAY
-are reached under each libc. Each round records in another way (WAYS): three profiles and a full record. Meanwhile
-arenadump looks at it; one look in five is killed. With --minutes it ends then, however far it has come.
+are reached under each libc. Each round records in another way (WAYS): three profiles and a trace. Meanwhile
+arenadump inspects it; one snapshot in five is killed. With --minutes it ends then, however far it has come.
 
 Prints the counts of each libc, and what went wrong, as JSON. Exit code 1 when anything did, or a count was not reached.
 Of a process that hangs, all threads' stacks are kept (gdb) before it is ended. `make soak` runs it; a short run is in
@@ -41,7 +41,7 @@ COUNTERS = (
 )
 IN_A_DAY = 24 * 60 * 60  # seconds
 # What a service does in 24 hours that makes, in each second, 10,000 allocations, a thread, five signals and a
-# coroutine; in each minute six forks, two programs and a library; and that is looked at every five minutes. It is
+# coroutine; in each minute six forks, two programs and a library; and that is inspected every five minutes. It is
 # started anew (a life) every hour.
 DAY = {
     "allocations": 10_000 * IN_A_DAY,
@@ -51,20 +51,20 @@ DAY = {
     "forks": IN_A_DAY // 10,
     "programs": IN_A_DAY // 30,
     "libraries": IN_A_DAY // 60,
-    "looks": IN_A_DAY // 300,
+    "snapshots": IN_A_DAY // 300,
     "lives": IN_A_DAY // 3600,
 }
-# A full record of all of them would be tens of GB: it has a round of four, which is shorter.
+# A trace of all of them would be tens of GB: it has a round of four, which is shorter.
 WAYS = {
     "exact": {"ARENASCOPE_PROFILE": "exact"},
     "rates": {"ARENASCOPE_PROFILE": "1"},
     "little memory": {"ARENASCOPE_PROFILE": "exact,memory=64M"},
-    "full record": {},
+    "trace": {},
 }
-SECONDS = {"full record": 2.0}  # of a life, where not LIFE
+SECONDS = {"trace": 2.0}  # of a life, where not LIFE
 LIFE, LIVES = 5.0, 4
 PATIENCE = 300
-KILLED = 0.2  # of the looks
+KILLED = 0.2  # of the snapshots
 DENIED, UNSUPPORTED, GONE = 4, 5, 7
 WRONG = 1000  # one recognised stack in so many may be wrong
 
@@ -95,7 +95,7 @@ def target(libc: debian.Libc, way: str, folder: Path, agent: Path, times: tuple[
     libraries = [
         programs.build_portable("allocates", debian.NATIVE, "-shared", "-fPIC", f"-DROOM={room}") for room in (64, 4000)
     ]
-    how = WAYS[way] or {"ARENASCOPE_PROFILE_RECORD": str(folder / "record")}
+    how = WAYS[way] or {"ARENASCOPE_PROFILE_TRACE": str(folder / "record")}
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ARENASCOPE_")}
     arguments = [str(folder / "counts"), *map(str, times), *map(str, libraries), "allocates"]
     return subprocess.Popen(
@@ -109,27 +109,29 @@ def target(libc: debian.Libc, way: str, folder: Path, agent: Path, times: tuple[
     )
 
 
-def look(process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump, rng: random.Random) -> Counter[str]:
-    """Looks once, or is killed meanwhile. It says what is wrong by an assertion."""
-    command = [str(arenadump.path), "profile", str(process.pid), "--json"]
-    if way == "full record":
+def take_snapshot(
+    process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump, rng: random.Random
+) -> Counter[str]:
+    """Inspects once, or is killed meanwhile. It says what is wrong by an assertion."""
+    command = [str(arenadump.path), "sites", str(process.pid), "--json"]
+    if way == "trace":
         command = [str(arenadump.path), "summary", str(process.pid), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as looking:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as inspecting:
         if rng.random() < KILLED:
             time.sleep(rng.uniform(0, 0.5))
-            looking.kill()
-            looking.communicate()
-            return Counter(looks=1, killed=1)
-        out, said = looking.communicate(timeout=PATIENCE)
+            inspecting.kill()
+            inspecting.communicate()
+            return Counter(snapshots=1, killed=1)
+        out, said = inspecting.communicate(timeout=PATIENCE)
     # It executes itself or has ended; a busy machine; or it has just executed itself, and does not record yet.
-    early = looking.returncode == UNSUPPORTED and "has no profile" in said
-    # It ended just before the look, and nobody has waited for it: poll() does.
-    zombie = looking.returncode == UNSUPPORTED and "is a zombie" in said and process.poll() is not None
-    if early or zombie or looking.returncode in {DENIED, GONE}:
-        gone = zombie or looking.returncode == GONE
-        return Counter(early=early, given_up=looking.returncode == DENIED, gone=gone)
-    assert looking.returncode == 0, f"a look: exit {looking.returncode}: {said}"
-    if way != "full record":
+    early = inspecting.returncode == UNSUPPORTED and "has no profile" in said
+    # It ended just before the snapshot, and nobody has waited for it: poll() does.
+    zombie = inspecting.returncode == UNSUPPORTED and "is a zombie" in said and process.poll() is not None
+    if early or zombie or inspecting.returncode in {DENIED, GONE}:
+        gone = zombie or inspecting.returncode == GONE
+        return Counter(early=early, given_up=inspecting.returncode == DENIED, gone=gone)
+    assert inspecting.returncode == 0, f"a snapshot: exit {inspecting.returncode}: {said}"
+    if way != "trace":
         found = json.loads(out)
         assert found["wrong"] <= found["checked"] // WRONG + 1, f"{found['wrong']} of {found['checked']} are wrong"
         if way == "exact":
@@ -140,7 +142,7 @@ def look(process: subprocess.Popen[str], way: str, arenadump: harness.Arenadump,
                 assert found["misses"] <= 1, f"{found['misses']} stacks were unwound, and no site has anything"
                 assert sum(counts) <= 1, f"{sum(counts)} chunks are in use, and none has a site"
                 return Counter(early=1)
-    return Counter(looks=1)
+    return Counter(snapshots=1)
 
 
 def kept_stacks(pid: int, folder: Path) -> Path:
@@ -162,11 +164,11 @@ def check_records(folder: Path, arenadump: harness.Arenadump, rng: random.Random
     """Some of them: what the reader finds is whole, and contradicts itself only where something is missing."""
     records = sorted(folder.glob("record*"))
     for record in [folder / "record", *rng.sample(records, min(5, len(records)))]:
-        told = subprocess.run(
-            [str(arenadump.path), "full-record", str(record), "--json"], capture_output=True, text=True, check=False
+        done = subprocess.run(
+            [str(arenadump.path), "trace", str(record), "--json"], capture_output=True, text=True, check=False
         )
-        assert told.returncode == 0, f"{record.name}: exit {told.returncode}: {told.stderr}"
-        found = json.loads(told.stdout)
+        assert done.returncode == 0, f"{record.name}: exit {done.returncode}: {done.stderr}"
+        found = json.loads(done.stdout)
         assert found["backwards"] == 0, f"{record.name}: {found['backwards']} events have an earlier time"
         assert found["wrong"] <= found["checked"] // WRONG + 1, f"{found['wrong']} of {found['checked']} are wrong"
         assert found["ended"] != "exit" or found["torn_bytes"] == 0, f"{record.name}: {found['torn_bytes']} torn bytes"
@@ -200,14 +202,14 @@ def one_round(
             first = process.stdout.readline()
             assert first == "ready\n", f"no start: {first + process.stdout.read()}; exit {process.wait(PATIENCE)}"
             while process.poll() is None and time.monotonic() < deadline:
-                done += look(process, way, arenadump, rng)
+                done += take_snapshot(process, way, arenadump, rng)
                 time.sleep(rng.uniform(0, 1))
             done["hung"] += process.poll() is None
             assert not done["hung"], f"it hangs: {kept_stacks(process.pid, Path.cwd())}"
             done += read_counts(folder)
             assert process.returncode == 0, f"exit {process.returncode}: {process.stdout.read()}"
             assert done["lives"] == lives, f"{done['lives']} lives"
-            if way == "full record":
+            if way == "trace":
                 done += check_records(folder, arenadump, rng)
         except (AssertionError, subprocess.TimeoutExpired) as fault:
             counts.wrong.append(f"{libc.suite}, {way}: {fault}")

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Records a program that does at the same time all that a recorder has to get right (tests/programs/storm).
 
-Recordings begin and end all the time: in slots or at entries, with several rates. One in three is killed at any moment.
+Profiles begin and end all the time: in slots or at entries, with several rates. One in three is killed at any time.
 The program checks all that it does, and ends with 0 only if nothing was wrong.
 
-    .venv/bin/python tests/soak_storm.py [--recordings 300] [--each 50] [--seed 1]
+    .venv/bin/python tests/soak_storm.py [--profiles 300] [--each 50] [--seed 1]
 
 Prints what was done and what went wrong as JSON; exit code 1 when anything did. A short run is in
 tests/test_profile_storm.py.
@@ -37,7 +37,7 @@ PATIENCE = 600  # seconds
 @dataclass
 class Counts:
     lives: int = 0
-    recordings: int = 0
+    profiles: int = 0
     at_entries: int = 0
     killed: int = 0
     not_now: int = 0
@@ -47,10 +47,10 @@ class Counts:
 
 def record(arenadump: harness.Arenadump, pid: int, folder: Path, chance: random.Random, counts: Counts) -> None:
     entry = platform.machine() == "x86_64" and chance.random() < 0.25
-    command = [str(arenadump.path), "record", str(pid), "-o", str(folder / "dump"), "--timeout=120s"]
+    command = [str(arenadump.path), "profile", str(pid), "-o", str(folder / "dump"), "--timeout=120s"]
     command += [f"--for={chance.choice((20, 100, 400))}ms", f"--rates={chance.choice(RATES)}"]
     process = subprocess.Popen([*command, *(["--entry"] if entry else [])], stderr=subprocess.PIPE, text=True)
-    counts.recordings += 1
+    counts.profiles += 1
     counts.at_entries += entry
     if chance.random() < 1 / 3:
         with suppress(subprocess.TimeoutExpired):
@@ -65,7 +65,7 @@ def record(arenadump: harness.Arenadump, pid: int, folder: Path, chance: random.
         counts.wrong.append(f"record: {process.returncode}: {said}")
 
 
-def live(arenadump: harness.Arenadump, folder: Path, chance: random.Random, recordings: int, counts: Counts) -> None:
+def live(arenadump: harness.Arenadump, folder: Path, chance: random.Random, profiles: int, counts: Counts) -> None:
     plugins = [programs.build("storm_plugin", "-shared", "-fPIC", f"-DROOM={room}") for room in (64, 4000)]
     command = [str(programs.build("storm", "-pthread", "-ldl", compiler="g++")), *map(str, plugins)]
     with (
@@ -75,37 +75,37 @@ def live(arenadump: harness.Arenadump, folder: Path, chance: random.Random, reco
         assert process.stdout
         try:
             ready = process.stdout.readline()
-            for _ in range(recordings if ready else 0):
+            for _ in range(profiles if ready else 0):
                 if process.poll() is not None:
                     break
                 record(arenadump, process.pid, folder, chance, counts)
             process.send_signal(signal.SIGTERM)
-            told, _ = process.communicate(timeout=PATIENCE)
+            answer, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     counts.lives += 1
-    for line in told.splitlines():
+    for line in answer.splitlines():
         name, _, rounds = line.partition(" ")
         counts.rounds[name] = counts.rounds.get(name, 0) + int(rounds)
     if process.returncode != 0:
         counts.wrong.append(f"the program: {process.returncode}: {(folder / 'said').read_text()[-500:]}")
 
 
-def soak(arenadump: harness.Arenadump, recordings: int, each: int, seed: int) -> Counts:
+def soak(arenadump: harness.Arenadump, profiles: int, each: int, seed: int) -> Counts:
     counts, chance = Counts(), random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        while counts.recordings < recordings and not counts.wrong:
-            live(arenadump, Path(folder), chance, min(each, recordings - counts.recordings), counts)
+        while counts.profiles < profiles and not counts.wrong:
+            live(arenadump, Path(folder), chance, min(each, profiles - counts.profiles), counts)
     return counts
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recordings", type=int, default=300)
-    parser.add_argument("--each", type=int, default=50, help="recordings of one process")
+    parser.add_argument("--profiles", type=int, default=300)
+    parser.add_argument("--each", type=int, default=50, help="profiles of one process")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    counts = soak(harness.Arenadump(harness.arenadump_path()), options.recordings, options.each, options.seed)
+    counts = soak(harness.Arenadump(harness.arenadump_path()), options.profiles, options.each, options.seed)
     print(json.dumps(asdict(counts), indent=2))
     return 1 if counts.wrong else 0
 

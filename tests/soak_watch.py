@@ -7,7 +7,7 @@
 FOLDER gets the timelines and their pages. A run that was ended goes on in the same timelines when it is started again:
 the new processes are the next generation. Ctrl-C and SIGTERM end it like its time. Prints what each timeline says as
 JSON; exit code 1 when the leak was not found at its rate, or a watch failed. `make soak-watch HOURS=8` runs it. Each
-watch takes 0.5 % of a processor, so that ten looks take some minutes.
+watch takes 0.5 % of a processor, so that ten snapshots take some minutes.
 """
 
 from __future__ import annotations
@@ -150,10 +150,10 @@ def processor_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def told_of(file: Path) -> dict[str, Any]:
+def facts_of(file: Path) -> dict[str, Any]:
     command = [str(ARENASCOPE), "timeline", "suspects", "--json", str(file)]
-    told: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return told
+    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return answer
 
 
 def page_of(file: Path) -> None:
@@ -171,20 +171,20 @@ def is_the_leak(suspect: dict[str, Any], pid: int) -> bool:
 
 def result(program: Program, file: Path, share: float) -> tuple[dict[str, Any], list[str]]:
     """What a timeline says, and what of it is wrong."""
-    told = told_of(file)
+    answer = facts_of(file)
     page_of(file)
-    suspects = told["suspects"]
+    suspects = answer["suspects"]
     wrong = []
     if program.name == "leaking" and not any(is_the_leak(each, program.pid) for each in suspects):
         wrong.append(f"no suspect is the leak of {PER_MINUTE:.0f} bytes a minute in {file}")
     said = {
-        "turns": told["turns"],
-        "first": told["first"],
-        "last": told["last"],
+        "polls": answer["polls"],
+        "first": answer["first"],
+        "last": answer["last"],
         "file_bytes": file.stat().st_size,
         "processor_share": round(share, 5),
         "suspects": [
-            {key: each[key] for key in ("kind", "title", "pid", "per_minute", "looks", "exact", "ended")}
+            {key: each[key] for key in ("kind", "title", "pid", "per_minute", "snapshots", "exact", "ended")}
             for each in suspects
         ],
     }
@@ -218,11 +218,11 @@ def watch(programs: list[Program], folder: Path, options: argparse.Namespace) ->
             shares.append(processor_seconds(process.pid) / lasted)
             process.send_signal(signal.SIGINT)
             process.wait()
-    told: dict[str, Any] = {"seconds": round(lasted)}
+    answer: dict[str, Any] = {"seconds": round(lasted)}
     for program, share in zip(programs, shares, strict=True):
-        told[program.name], more = result(program, folder / f"{program.name}.timeline", share)
+        answer[program.name], more = result(program, folder / f"{program.name}.timeline", share)
         wrong += more
-    return told, wrong
+    return answer, wrong
 
 
 def main() -> int:
@@ -236,8 +236,8 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         programs = [stack.enter_context(STARTS[name](scratch)) for name in options.only]
-        told, wrong = watch(programs, options.folder.resolve(), options)
-    print(json.dumps({**told, "wrong": wrong}, indent=2))
+        answer, wrong = watch(programs, options.folder.resolve(), options)
+    print(json.dumps({**answer, "wrong": wrong}, indent=2))
     return 1 if wrong else 0
 
 

@@ -4,7 +4,7 @@
 
     .venv/bin/python tests/suites.py [redis] [cpython] [--agent trims|records|writes] [--tests NAME ...]
 
-The agent trims every second, or records the call stack of every chunk, or writes a full record.
+The agent trims every second, or records the call stack of every chunk, or writes a trace.
 
 What fails in either run is run three times more both ways, as tests that count on time fail now and then by themselves.
 Exit code 1 when a test passes without the agent, and never with it. `make suites` runs both suites with an agent that
@@ -121,7 +121,7 @@ def agent_in(scratch: Path, does: str) -> dict[str, str]:
     library = harness.agent_path(harness.arenadump_path())
     agent = {"LD_PRELOAD": str(library), "ARENASCOPE_LOG": str(scratch / "log"), "ARENASCOPE_SIGNAL": SIGNAL}
     if does == "writes":
-        agent["ARENASCOPE_PROFILE_RECORD"] = str(scratch / "record")
+        agent["ARENASCOPE_PROFILE_TRACE"] = str(scratch / "record")
     return {**AGENTS[does], **agent}
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arenascope.dump_records import SECTIONS
 
 from arenascope import dump_records as fmt
+from arenascope.dump_records import SECTIONS
 
 PAGE = 4096
 SECTION_ALIGN = 64
@@ -113,7 +113,7 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     head["direct"] = (1, 1024)
     kind = made["graph_types"][0]
     kind["name"], kind["evidence"], kind["count"] = strings.add(b"app::Connection"), strings.add(b"vtable"), 2
-    kind["bytes"], kind["retained"], kind["kept"] = PAGE, 3072, (1, 512, 0)
+    kind["bytes"], kind["retained"], kind["pinned"] = PAGE, 3072, (1, 512, 0)
     made["graph_owners"] = np.zeros(2, fmt.GRAPH_OWNER)
     made["graph_owners"]["kind"] = [strings.add(b"variable"), strings.add(b"lost")]
     made["graph_owners"]["address"] = made["graph_owners"]["offset"] = fmt.UNKNOWN
@@ -123,20 +123,23 @@ def with_graph() -> dict[str, np.ndarray[Any, Any]]:
     made["graph_branches"]["depth"], made["graph_branches"]["retained"] = [0, 1], 3072
     made["graph_branches"]["owner"], made["graph_branches"]["type"] = [0, fmt.NO_INDEX], [fmt.NO_INDEX, 0]
     made["graph_leaks"][0]["size"], made["graph_leaks"][0]["direct"] = 1024, (1, 1024)
-    made["graph_holders"] = np.zeros(3, fmt.GRAPH_HOLDER)
-    made["graph_holders"]["flags"] = [fmt.GraphRecordFlag.OTHERS, 0, 0]
-    made["graph_holders"]["type"] = [fmt.NO_INDEX, 0, 0]
-    made["graph_holders"]["owner"] = [fmt.NO_INDEX, 0, 1]
-    made["graph_holders"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
-    made["graph_holders"]["bytes"] = [0, 3072, 1024]
-    made["graph_holders"]["kept"]["pages"], made["graph_holders"]["kept"]["stranded"] = [0, 20, 0], [0, 512, 0]
+    made["graph_page_users"] = np.zeros(3, fmt.GRAPH_PAGE_USER)
+    made["graph_page_users"]["flags"] = [fmt.GraphRecordFlag.OTHERS, 0, 0]
+    made["graph_page_users"]["type"] = [fmt.NO_INDEX, 0, 0]
+    made["graph_page_users"]["owner"] = [fmt.NO_INDEX, 0, 1]
+    made["graph_page_users"]["leak"] = [fmt.NO_INDEX, fmt.NO_INDEX, 0]
+    made["graph_page_users"]["bytes"] = [0, 3072, 1024]
+    made["graph_page_users"]["pinned"]["pages"], made["graph_page_users"]["pinned"]["stranded"] = (
+        [0, 20, 0],
+        [0, 512, 0],
+    )
     made["profile"][0]["page_rate"], made["profile"][0]["known_bytes"] = 64, PAGE
     made["profile"][0]["hooks"] = fmt.Hooks.IN_SLOTS
     made["profile_modules"][0]["path"] = strings.add(b"/usr/bin/app")
     made["profile_stacks"] = np.array([(0, fmt.NO_INDEX), (0, 0)], fmt.PROFILE_STACK)
     made["profile_sites"][0]["stack"], made["profile_sites"][0]["bytes"] = 1, PAGE
     made["profile_threads"][0]["tid"], made["profile_shares"][0]["bytes"] = 7, PAGE
-    made["profile_kept"][0]["stranded"] = made["profile_kept"][0]["returned"] = 512
+    made["profile_pins"][0]["stranded"] = made["profile_pins"][0]["returned"] = 512
     made["graph_leading"][0] = (0, 2, 512)
     made["graph_places"] = np.array([(0, 1), (0, 2)], fmt.GRAPH_PLACE)
     made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from test_dump_folder import disk, files, names_in, summary_of
-from test_timeline import MIB, told
+from test_timeline import MIB, next_line
 from test_triggers import HOLDS, again, hold
 from tools import harness, programs
 from tools.stage import Stage, threads, until
@@ -56,7 +56,7 @@ print("done", flush=True)
 def holding(
     stage: Stage, when: str, code: str = HOLDS, *arguments: str, **more: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A program that has had its first look."""
+    """A program that has had its first snapshot."""
     asked = {"ARENASCOPE_DUMP_AT": when, "ARENASCOPE_DUMPS": str(stage.folder / "dumps"), **more}
     environment = stage.environment(**asked)
     command = [sys.executable, "-c", code, *arguments]
@@ -68,7 +68,7 @@ def holding(
             child.kill()
 
 
-def first_look(stage: Stage, pid: int) -> None:
+def first_snapshot(stage: Stage, pid: int) -> None:
     """What the program holds from then on is growth."""
     stage.logged(rf"\[{pid}\]: dumps at a condition from now on, in ")
 
@@ -84,15 +84,15 @@ def has(stage: Stage, *expected: str) -> None:
 
 
 def quiet(stage: Stage, number: int) -> None:
-    """Three looks long."""
+    """Three snapshots long."""
     time.sleep(4)
     assert len(kinds(stage)) == number, stage.log()
 
 
 def test_growth_has_a_dump_at_each_step(stage: Stage) -> None:
     with holding(stage, "+16M,every=1s") as child:
-        assert told(child) == "ready\n"
-        first_look(stage, child.pid)
+        assert next_line(child) == "ready\n"
+        first_snapshot(stage, child.pid)
         hold(child, 8)
         quiet(stage, 0)
         hold(child, 12)
@@ -116,8 +116,8 @@ def test_growth_has_a_dump_at_each_step(stage: Stage) -> None:
 
 def test_a_peak_has_a_dump_and_what_comes_back_to_it_has_none(stage: Stage) -> None:
     with holding(stage, "peak,every=1s") as child:
-        assert told(child) == "ready\n"
-        first_look(stage, child.pid)
+        assert next_line(child) == "ready\n"
+        first_snapshot(stage, child.pid)
         hold(child, 40)
         has(stage, "peak")
         hold(child, -1)
@@ -130,10 +130,10 @@ def test_a_peak_has_a_dump_and_what_comes_back_to_it_has_none(stage: Stage) -> N
         has(stage, "peak", "peak")
 
 
-def test_rss_is_asked_between_two_looks(stage: Stage) -> None:
+def test_rss_is_asked_between_two_snapshots(stage: Stage) -> None:
     with holding(stage, "rss=100M,peak,every=1h") as child:
-        assert told(child) == "ready\n"
-        first_look(stage, child.pid)
+        assert next_line(child) == "ready\n"
+        first_snapshot(stage, child.pid)
         hold(child, 120)
         has(stage, "peak+rss")
         hold(child, 20)
@@ -248,7 +248,7 @@ def test_a_part_of_the_disk_and_no_more(stage: Stage, dumps: int, filled: float,
 def written(stage: Stage, folder: Path) -> Iterator[None]:
     """A program that has written a dump there, or has said why not."""
     with holding(stage, "rss=100M,every=1h", ARENASCOPE_DUMPS=str(folder)) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         hold(child, 120)
         stage.logged(rf"\[{child.pid}\]: (wrote|no dump)")
         yield
@@ -278,9 +278,9 @@ def test_no_symlink_is_followed_and_no_strange_directory_used(stage: Stage, tmp_
 
 def test_a_child_begins_anew(stage: Stage) -> None:
     with holding(stage, "+16M,every=1s", FORKS) as parent:
-        child = int(told(parent))
-        assert told(parent) == "ready\n"
-        first_look(stage, child)
+        child = int(next_line(parent))
+        assert next_line(parent) == "ready\n"
+        first_snapshot(stage, child)
         hold(parent, 20)
         has(stage, "growth")
         assert f".{child}." in files(stage.folder / "dumps")[0].name
@@ -288,14 +288,14 @@ def test_a_child_begins_anew(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_looks_cost_little_however_fast_it_grows(stage: Stage) -> None:
+def test_inspects_cost_little_however_fast_it_grows(stage: Stage) -> None:
     with holding(stage, "+1M,peak,every=1s,keep=1000", CHURNS, "300") as child:
-        assert told(child) == "ready\n"
-        # The first look finds libc and its layout: 0.1 s of a processor or more. Then it rests 200 times as long.
+        assert next_line(child) == "ready\n"
+        # The first snapshot finds libc and its layout: 0.1 s of a processor or more. Then it rests 200 times as long.
         until(lambda: kinds(stage), "no dump", stage.log, seconds=240)
         threads_of = Path(f"/proc/{child.pid}/task").iterdir()
         (task,) = (each for each in threads_of if (each / "comm").read_text() == "arenascope\n")
-        first = used(task)  # of a look or two, and a dump
+        first = used(task)  # of a snapshot or two, and a dump
         begun = time.monotonic()
         time.sleep(8)
         assert used(task) - first <= 0.005 * (time.monotonic() - begun) + 2 * first + 0.02
@@ -310,7 +310,7 @@ def test_kill_9_leaves_whole_dumps_alone(stage: Stage) -> None:
     chance = random.Random(17)
     for _ in range(10):
         with holding(stage, "rss=1M,keep=100") as child:
-            assert told(child) == "ready\n"
+            assert next_line(child) == "ready\n"
             until(lambda: "arenascope" in threads(child.pid), "no thread")
             time.sleep(chance.uniform(0.9, 1.1))  # the first is written after a second
     for each in files(stage.folder / "dumps"):

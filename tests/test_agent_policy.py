@@ -174,7 +174,7 @@ os.wait()
 
 
 def test_policy_that_trims_in_vain_waits_longer(stage: Stage) -> None:
-    """Whatever is given back is needed again at once: 25 looks, but no more trims than a doubling distance allows."""
+    """What is given back is needed again at once: 25 snapshots, and no more trims than a doubling distance allows."""
     text = """
 import pathlib, time
 held = [bytes(1000) for _ in range(40_000)]

@@ -103,9 +103,9 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
         (
             ["explode"],
             USAGE,
-            "summary, dump, png, chunks, leaks, types, owners, why, profile, record, full-record, trim,",
+            "summary, dump, png, chunks, leaks, types, owners, why, profile, record, trace, trim,",
         ),
-        (["explode"], USAGE, "full-record, trim, policy or inject (--help)"),
+        (["explode"], USAGE, "trace, trim, policy or inject (--help)"),
         (["summary"], USAGE, "process id, a core file or a dump file"),
         (["summary", "1", "2"], USAGE, "one target"),
         (["summary", "--chunks", "1"], USAGE, "--chunks"),

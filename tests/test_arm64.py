@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """arm64, as the cores that qemu writes of the truth harness under the arm64 libc of each suite.
 
-There is no second look at such a process, so the truth is what the program itself told before it aborted.
+There is no second snapshot of such a process, so the truth is what the program itself told before it aborted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Targets that cannot be looked at, files that are none, outputs that cannot be written.
+"""Targets that cannot be inspected, files that are none, outputs that cannot be written.
 
 Each has its exit code (docs/user-guide.md) and words that say what was found, the same from arenadump and arenascope.
 """
@@ -72,7 +72,7 @@ def parked() -> Iterator[int]:
 # --- targets ---
 
 
-@pytest.mark.parametrize("mode", ["auto", "freeze", "live", "snapshot"])
+@pytest.mark.parametrize("mode", ["auto", "freeze", "live", "clone"])
 def test_no_more_files(arenadump: harness.Arenadump, parked: int, mode: str) -> None:
     """That we may open no more files says nothing of the target, nor of its clone: neither has ended."""
     codes = []
@@ -158,7 +158,7 @@ def test_a_target_without_glibc(arenadump: harness.Arenadump, tmp_path: Path) ->
 
 
 def test_a_target_that_is_traced(arenadump: harness.Arenadump) -> None:
-    """A debugger keeps us from stopping it, not from looking."""
+    """A debugger keeps us from stopping it, not from inspecting."""
     if not shutil.which("gdb"):
         pytest.skip("gdb is not installed")
     with odd.running([str(odd.build("alloc"))]) as pid:

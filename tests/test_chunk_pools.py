@@ -42,7 +42,7 @@ def test_near_misses(tmp_path: Path, arenadump: harness.Arenadump) -> None:
                 kind, address = line.rstrip("\n").split("\t")
                 said.append((kind, int(address, 16)))
             names = names_of(process.pid)
-            told = json.loads(arenadump.check("owners", "--json", process.pid))
+            answer = json.loads(arenadump.check("owners", "--json", process.pid))
         finally:
             process.kill()
     ours = {POOL, CHUNK}
@@ -50,7 +50,7 @@ def test_near_misses(tmp_path: Path, arenadump: harness.Arenadump) -> None:
     wrong = [(kind, names[at]) for kind, at in said if (names[at][1] if names[at][1] in ours else None) != KINDS[kind]]
     assert not wrong
     # Old words of such chunks own nothing that a variable leads to.
-    owners = [branch for branch in told["branches"] if branch["owner"]]
+    owners = [branch for branch in answer["branches"] if branch["owner"]]
     assert [b["retained"] >= 100000 for b in owners if b["owner"]["name"] == "held_by_variable"] == [True]
 
 

@@ -158,7 +158,7 @@ def test_streams_that_are_closed_or_full(
 
 
 def test_a_watch_outlives_its_log(arenadump: harness.Arenadump, parked: int, tmp_path: Path) -> None:
-    """What it would say is lost where the log's disk is full; it goes on looking, and the timeline is whole."""
+    """What it would say is lost where the log's disk is full; it goes on inspecting, and the timeline is whole."""
     often = ["--every", "1ms", "--for", "1s"]  # this cannot be, and it would say so
     command = [sys.executable, "-m", "arenascope", "watch", str(parked), "-o", str(tmp_path / "t.db"), *often]
     environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)}

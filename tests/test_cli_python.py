@@ -129,7 +129,7 @@ def test_help_names_the_page_of_hazards(name: str) -> None:
 
 
 def test_the_docs_have_every_option_and_no_other() -> None:
-    told = {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"`(--[a-z-]+)", page.read_text())}
+    answer = {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"`(--[a-z-]+)", page.read_text())}
     ours = {option for option in _options(cli) if option.startswith("--")}
     source = (ROOT / "inspector/cli/options.c").read_text()
     theirs = {f"--{name}" for name in re.findall(r'\{"([a-z-]+)", (?:no|required)_argument', source)}
@@ -141,8 +141,8 @@ def test_the_docs_have_every_option_and_no_other() -> None:
         "--tier",
         "--with-jemalloc",
     }
-    assert ours - told - {"--help"} == set()
-    assert told - ours - theirs - other_programs == set()
+    assert ours - answer - {"--help"} == set()
+    assert answer - ours - theirs - other_programs == set()
 
 
 def _options(command: click.Command) -> Iterator[str]:
@@ -163,7 +163,7 @@ def test_an_unknown_command() -> None:
 
 
 @pytest.mark.parametrize("command", ["trim", "inject"])
-def test_how_long_a_thread_is_looked_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
+def test_how_long_a_thread_is_searched_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
     done = here(command, "--timeout", "soon", parked, arenadump=arenadump.path)
     assert done.returncode == Code.USAGE
     assert "--timeout 'soon': give a time" in done.stderr
@@ -195,7 +195,7 @@ def test_an_arenadump_that_fails_oddly(tmp_path: Path) -> None:
         (["--trim", "evrey=1s", "touch", "ran"], Code.USAGE, "--trim: 'evrey=1s' is not one of every, min, percent"),
         (["--signal", "USER2", "touch", "ran"], Code.USAGE, "--signal: 'USER2' is not a signal"),
         (["--trim", "every=1h,deep", "--signal", "RTMIN+3", "touch", "ran"], Code.OK, ""),
-        (["--record", "", "touch", "ran"], Code.USAGE, "--record is empty"),
+        (["--trace", "", "touch", "ran"], Code.USAGE, "--trace is empty"),
         (["--rates=", "touch", "ran"], Code.USAGE, "--rates is empty"),
         (["--dump-at", "", "touch", "ran"], Code.USAGE, "--dump-at is empty"),
         (["./nothing"], 127, "./nothing: no such program"),

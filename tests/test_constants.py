@@ -61,7 +61,7 @@ def made(tmp_path: Path) -> Path:
     return path
 
 
-def look(arenadump: harness.Arenadump, *arguments: str | Path, **environment: str) -> Any:
+def take_snapshot(arenadump: harness.Arenadump, *arguments: str | Path, **environment: str) -> Any:
     command = [str(each) for each in (arenadump.path, *arguments, "--json")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
     return json.loads(done.stdout)
@@ -69,7 +69,7 @@ def look(arenadump: harness.Arenadump, *arguments: str | Path, **environment: st
 
 def types(arenadump: harness.Arenadump, core: Path, **environment: str) -> tuple[Counts, str | None]:
     """How many objects have a type, by it and its evidence; and what was left out."""
-    found = look(arenadump, "types", core, **environment)
+    found = take_snapshot(arenadump, "types", core, **environment)
     counts = {(group["type"], group["evidence"]): group["count"] for group in found["types"]}
     return counts, found["graph"]["left_out"]
 
@@ -185,7 +185,7 @@ def short_reads() -> Path:
 
 
 def watched(made: Path, library: Path, **environment: str) -> dict[str, str]:
-    return {"LD_PRELOAD": str(library), "WATCHED": str(made), "TOLD": str(made.with_name("told")), **environment}
+    return {"LD_PRELOAD": str(library), "WATCHED": str(made), "TOLD": str(made.with_name("json")), **environment}
 
 
 def test_short_reads_of_a_file_that_is_opened_once(made: Path, short_reads: Path, arenadump: harness.Arenadump) -> None:
@@ -194,13 +194,13 @@ def test_short_reads_of_a_file_that_is_opened_once(made: Path, short_reads: Path
     assert are_all(counts)
     assert sum(evidence == "vtable" and str(name).startswith("Many") for name, evidence in counts) == 40
     assert left_out is None
-    assert 1 <= int(made.with_name("told").read_text()) <= 8
+    assert 1 <= int(made.with_name("json").read_text()) <= 8
 
 
 def test_a_file_that_is_cut_short_meanwhile(made: Path, short_reads: Path, arenadump: harness.Arenadump) -> None:
     core, whole = made.with_name("core"), made.read_bytes()
     types(arenadump, core, **watched(made, short_reads))
-    last = made.with_name("told").read_text()  # to read the constants
+    last = made.with_name("json").read_text()  # to read the constants
     assert made.read_bytes() == whole
     counts, left_out = types(arenadump, core, **watched(made, short_reads, CUT_AT=last))
     assert len(made.read_bytes()) == 100
@@ -230,7 +230,7 @@ def test_short_reads_of_the_names_of_pythons_types(
         odd.wait_for_read(pid)
         core = gcore(pid, tmp_path)
     whole, short = (
-        look(arenadump, "summary", core, "--objects", **more)["runtimes"][0]["objects"]
+        take_snapshot(arenadump, "summary", core, "--objects", **more)["runtimes"][0]["objects"]
         for more in ({}, watched(core, short_reads, MOST="7"))
     )
     assert short == whole

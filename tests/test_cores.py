@@ -23,7 +23,7 @@ from tools import cores, debian, harness, odd
 from arenascope.dump import Dump
 from arenascope.humanize import share
 from arenascope.humanize import size as readable
-from arenascope.snapshot import Look
+from arenascope.snapshot import TakenDump
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -120,14 +120,14 @@ def test_the_kernels_core_has_the_same_rows(died: Died, arenadump: harness.Arena
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the register of aarch64 is not lost")
-@pytest.mark.parametrize("keeper", [0, 1])
+@pytest.mark.parametrize("survivor", [0, 1])
 def test_threads_whose_pointers_the_kernel_lost(
-    died: Died, arenadump: harness.Arenadump, tmp_path: Path, keeper: int
+    died: Died, arenadump: harness.Arenadump, tmp_path: Path, survivor: int
 ) -> None:
     """The thread that dumped comes first: the main thread, here. Had another, the main thread's were lost too."""
     before = arenadump.summary(died.kernel)
     core = cores.copy_with_holes(died.kernel, tmp_path)
-    assert cores.lose_thread_pointers(core, keeper) >= 3
+    assert cores.lose_thread_pointers(core, survivor) >= 3
     after = arenadump.summary(core)
     for part in ("warnings", "arenas", "ledger", "chunks", "forecast"):
         assert after[part] == before[part], part
@@ -247,7 +247,7 @@ def page(core: Path, arenadump: harness.Arenadump, folder: Path) -> str:
     from arenascope.report.model import build  # noqa: PLC0415
 
     arenadump.check("dump", "-o", folder / "dump", core)
-    written = render(build([Look(Dump(folder / "dump"), from_dump=True)]))
+    written = render(build([TakenDump(Dump(folder / "dump"), from_dump=True)]))
     plain = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", written, flags=re.DOTALL)
     return " ".join(html.unescape(plain).split())
 

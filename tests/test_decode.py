@@ -23,7 +23,7 @@ from arenascope.experiment.results_dir import Store
 from arenascope.json_decode import DecodeError, decode
 from arenascope.render.summary import render_summary
 from arenascope.summary import Summary, document_of, parse
-from arenascope.trim import Trim
+from arenascope.trim_result import Trim
 
 pytestmark = pytest.mark.check
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope diff` on real processes whose growth is known, and what it says where the two looks differ in kind."""
+"""`arenascope diff` on real processes whose growth is known, and its notes on snapshots that differ in kind."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tools.keeps import Keeps
 from tools.running import process
 
 from arenascope import dump_records as fmt
-from arenascope.compare import Moment, compare, diff_json, moment_of
+from arenascope.compare import Digest, compare, digest_of, to_json
 from arenascope.compare.comparability import same_process
 from arenascope.compare.digest import Group, Named, Portion
 from arenascope.dump import Dump
 from arenascope.graph import Owner
 from arenascope.owners import owner_key
-from arenascope.profile.site_digest import Stacks, group_of
+from arenascope.profiles.site_digest import Stacks, group_of
 from arenascope.report.model import build
-from arenascope.snapshot import Look
+from arenascope.snapshot import TakenDump
 from arenascope.summary import summarize
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -104,9 +104,9 @@ def diff(*arguments: str | Path | int) -> Any:
     return made
 
 
-def moment(path: Path) -> Moment:
+def digest(path: Path) -> Digest:
     dump = Dump(path)
-    return moment_of(dump, summarize(dump))
+    return digest_of(dump, summarize(dump))
 
 
 def codes(made: Any) -> set[str]:
@@ -197,8 +197,8 @@ def test_pins_that_stayed_came_and_went(arenadump: harness.Arenadump, tmp_path: 
     assert made["pinned_pages"]["stayed"]["pages"] == kept[0]
     assert made["pinned_pages"]["came"] == made["pinned_pages"]["went"] == {"pages": 0, "stranded": 0}
     assert 0 < made["pinned_pages"]["stayed"]["stranded"] <= arenadump.summary(tmp_path / "after")["ledger"]["stranded"]
-    # Of the first look, half of the pins are forgotten, of the second some others.
-    one, other = (moment(tmp_path / name) for name in ("before", "after"))
+    # Of the first snapshot, half of the pins are forgotten, of the second some others.
+    one, other = (digest(tmp_path / name) for name in ("before", "after"))
     pinned = np.flatnonzero(one.pages.state == fmt.PageState.PINNED) if one.pages else np.empty(0, int)
     assert one.pages
     assert other.pages
@@ -231,8 +231,8 @@ def test_the_page_has_the_numbers_of_the_json(keeps: Keeps, tmp_path: Path) -> N
     before = keeps.taken(tmp_path / "before")
     keeps.change()
     after = keeps.taken(tmp_path / "after")
-    page = build([Look(before, from_dump=True), Look(after, from_dump=True)]).values
-    made = told(compare(moment(tmp_path / "before"), moment(tmp_path / "after")))
+    page = build([TakenDump(before, from_dump=True), TakenDump(after, from_dump=True)]).values
+    made = to_json(compare(digest(tmp_path / "before"), digest(tmp_path / "after")))
     shown = {table.title: [line.change.exact for line in table.lines] for table in page["growth"].tables}
     grown = [each["bytes"]["change"] for each in made["sizes"] if each["bytes"]["change"] != 0]
     assert shown["Chunks in use by size"] == grown
@@ -289,7 +289,7 @@ def test_call_stacks_are_on_all_three_surfaces(arenadump: harness.Arenadump, tmp
     words = run(*paths).stdout
     assert "What call stacks allocated and is in use" in words
     assert re.search(r"allocate < open_connections < main\S* +0 B +4\.3 MiB +\+4\.3 MiB +\+.*/min +\+1,500 +new", words)
-    page = build([Look(Dump(path), from_dump=True) for path in paths])
+    page = build([TakenDump(Dump(path), from_dump=True) for path in paths])
     (table,) = [table for table in page.values["growth"].tables if table.what == "call stack"]
     (line,) = table.lines
     assert (line.name, line.change.exact, line.more, line.status) == (top["name"], 3008 * 1500, "+1,500", "new")
@@ -325,7 +325,7 @@ def test_a_core_of_gcore_has_no_residency(arenadump: harness.Arenadump, tmp_path
 def test_a_program_that_was_started_again_is_another_process(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with growing() as grows:
         arenadump.check("dump", "-o", tmp_path / "dump", grows.pid)
-    one = moment(tmp_path / "dump")
+    one = digest(tmp_path / "dump")
     who = one.who
     assert same_process(who, who)
     again = replace(who, main_arenas=tuple(address + 0x1000 for address in who.main_arenas))
@@ -337,13 +337,13 @@ def test_a_program_that_was_started_again_is_another_process(arenadump: harness.
     assert any("started again" in text for text in notes)
 
 
-def test_what_a_look_does_not_list_is_unknown(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_what_a_snapshot_does_not_list_is_unknown(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with growing() as grows:
         arenadump.check("dump", "-o", tmp_path / "dump", grows.pid)
-    one = moment(tmp_path / "dump")
+    one = digest(tmp_path / "dump")
     few = replace(one, types=Group({"A": Named("A", Portion(10, 1))}, whole=False))
     more = replace(one, types=Group({"A": Named("A", Portion(30, 2)), "B": Named("B", Portion(50, 5))}))
-    made = {each["name"]: each for each in told(compare(few, more))["types"] or []}
+    made = {each["name"]: each for each in to_json(compare(few, more))["types"] or []}
     assert made["A"]["bytes"]["change"] == 20
     assert made["B"]["bytes"]["before"] is made["B"]["bytes"]["change"] is made["B"]["status"] is None
     assert next(iter(made)) == "A", "what is not known comes last"

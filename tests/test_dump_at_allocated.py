@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from test_agent_dump_at import has, holding, quiet
 from test_dump_folder import files
-from test_timeline import MIB, told
+from test_timeline import MIB, next_line
 from test_triggers import watching
 from tools import harness, programs
-from tools.profiling import recording
+from tools.profiling import profiling
 from tools.stage import Stage, until
 
 from arenascope.dump import Dump
@@ -54,7 +54,7 @@ for line in sys.stdin:
 def churn(child: subprocess.Popen[str], megabytes: int) -> None:
     assert child.stdin
     print(megabytes, file=child.stdin, flush=True)
-    assert told(child) == "done\n"
+    assert next_line(child) == "done\n"
 
 
 def near(dump: Path, megabytes: int) -> bool:
@@ -65,7 +65,7 @@ def near(dump: Path, megabytes: int) -> bool:
 
 def test_the_agent_writes_one_at_each_step(stage: Stage) -> None:
     with holding(stage, "allocated=64M", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         churn(child, 50)
         quiet(stage, 0)
         churn(child, 20)
@@ -81,13 +81,13 @@ def test_the_agent_writes_one_at_each_step(stage: Stage) -> None:
 
 def test_a_child_counts_from_its_birth(stage: Stage) -> None:
     with holding(stage, "allocated=64M", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         churn(child, 70)
         has(stage, "allocated")
         churn(child, 50)
         assert child.stdin
         print("fork", file=child.stdin, flush=True)
-        pid = int(told(child))
+        pid = int(next_line(child))
         try:
             stage.logged(rf"\[{pid}\]: ready")
             quiet(stage, 1)
@@ -100,12 +100,12 @@ def test_a_child_counts_from_its_birth(stage: Stage) -> None:
 
 def test_the_end_of_the_profile_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     with holding(stage, "allocated=8M,rss=1G", CHURNS, ARENASCOPE_PROFILE=RATES) as child:
-        assert told(child) == "ready\n"
-        arenadump.check("record", child.pid, "--stop")
+        assert next_line(child) == "ready\n"
+        arenadump.check("profile", child.pid, "--stop")
         stage.logged("no dump for allocated= as long as no profile is made")
         churn(child, 20)
         quiet(stage, 0)
-        with recording(arenadump, child.pid, stage.folder / "dump", f"--rates={RATES}"):
+        with profiling(arenadump, child.pid, stage.folder / "dump", f"--rates={RATES}"):
             churn(child, 20)
             has(stage, "allocated")
 
@@ -113,7 +113,7 @@ def test_the_end_of_the_profile_is_said(stage: Stage, arenadump: harness.Arenadu
 @pytest.mark.parametrize("rates", ["", "bytes=0"])
 def test_the_agent_refuses_it_without_samples(stage: Stage, rates: str) -> None:
     with holding(stage, "allocated=1M", CHURNS, ARENASCOPE_PROFILE=rates) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         stage.logged("ARENASCOPE_DUMP_AT: allocated= needs a profile with samples")
         churn(child, 20)
         assert "dumps at a condition from now on" not in stage.log()
@@ -130,7 +130,7 @@ def test_run_asks_beforehand(agent: Path, tmp_path: Path) -> None:
         done = run(*words)
         assert done.returncode == 2
         assert "--dump-at: allocated= needs a profile with samples" in done.stderr
-    for words in (["--profile"], ["--exact"], [f"--record={tmp_path / 'record'}"]):
+    for words in (["--profile"], ["--exact"], [f"--trace={tmp_path / 'record'}"]):
         assert run(*words).returncode == 0
 
 
@@ -140,7 +140,7 @@ def churning(stage: Stage, **variables: str) -> Iterator[subprocess.Popen[str]]:
     command, pipe = [sys.executable, "-c", CHURNS], subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, cwd=stage.folder) as child:
         try:
-            assert told(child) == "ready\n"
+            assert next_line(child) == "ready\n"
             yield child
         finally:
             child.kill()
@@ -158,23 +158,23 @@ def test_a_watch_keeps_one_at_each_step(stage: Stage, arenadump: harness.Arenadu
         watching(child.pid, own, "allocated=64M") as watched,
     ):
         churn(child, 100)
-        assert watched.turn() == [], "the first look is where it begins"
+        assert watched.poll() == [], "the first snapshot is where it begins"
         churn(child, 50)
-        assert watched.turn() == []
+        assert watched.poll() == []
         churn(child, 20)
-        assert watched.turn() == ["allocated"]
+        assert watched.poll() == ["allocated"]
         assert near(files(own / "dumps")[0], 170)
         assert re.search(r"\(allocated: ~(6|7)\d\.\d MiB more, by samples\)", watched.says() or "")
         churn(child, 50)
-        assert watched.turn() == ["allocated"]
-        arenadump.check("record", child.pid, "--stop")
-        assert watched.turn() == ["allocated"]
+        assert watched.poll() == ["allocated"]
+        arenadump.check("profile", child.pid, "--stop")
+        assert watched.poll() == ["allocated"]
         assert f"allocated, process {child.pid} (python" in (watched.says() or "")
-        with recording(arenadump, child.pid, stage.folder / "one", f"--rates={RATES}"):
+        with profiling(arenadump, child.pid, stage.folder / "one", f"--rates={RATES}"):
             churn(child, 100)
-            assert watched.turn() == ["allocated"], "another profile"
+            assert watched.poll() == ["allocated"], "another profile"
             churn(child, 70)
-            assert watched.turn() == ["allocated"] * 2
+            assert watched.poll() == ["allocated"] * 2
 
 
 def test_a_watch_of_one_process_without_a_profile_is_refused(stage: Stage, tmp_path: Path) -> None:
@@ -196,9 +196,9 @@ def test_of_a_group_each_is_told_of(stage: Stage, own: Path) -> None:
         churning(stage, LD_PRELOAD="") as child,
         watching(child.pid, own, "peak,allocated=1M") as watched,
     ):
-        watched.turn()
+        watched.poll()
         churn(child, 20)
-        watched.turn()
+        watched.poll()
         said = [line for line in watched.said if "allocated" in line]
         assert len(said) == 1
         assert "not known without a profile with samples" in said[0]
@@ -213,7 +213,7 @@ def on_many_stacks(stage: Stage, rates: str, **more: str) -> Iterator[subprocess
         [str(programs.build("many_stacks"))], env=environment, stdin=pipe, stdout=pipe, text=True
     ) as child:
         try:
-            assert told(child) == "ready\n"
+            assert next_line(child) == "ready\n"
             yield child
         finally:
             child.kill()
@@ -223,13 +223,13 @@ def allocate(child: subprocess.Popen[str], stacks: int) -> int:
     """By so many stacks more: how many bytes it has allocated."""
     assert child.stdin
     print(stacks, file=child.stdin, flush=True)
-    return int(told(child))
+    return int(next_line(child))
 
 
 def sums(arenadump: harness.Arenadump, target: int | Path) -> tuple[int, int]:
     """What a profile says was allocated, with a stack and without one."""
-    said = arenadump.check("profile", "--json", "--tree", target)
-    # Two million frames are not looked at, and take seconds to read.
+    said = arenadump.check("sites", "--json", "--tree", target)
+    # Two million frames are not inspected, and take seconds to read.
     found = json.loads(re.sub(r'"stacks":\s*\{[^{}]*\}', '"stacks": {}', said))
     assert found["stacks"] == {}
     without = found["allocated_without_stack"]
@@ -246,7 +246,7 @@ def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harn
         watching(child.pid, own, "allocated=64M") as watched,
     ):
         whole = allocate(child, 12000)
-        assert watched.turn() == [], "the first look is where it begins"
+        assert watched.poll() == [], "the first snapshot is where it begins"
         dump = stage.folder / "dump"
         arenadump.check("dump", child.pid, "-o", dump)
         for target in (child.pid, dump):
@@ -256,13 +256,13 @@ def test_what_was_allocated_without_a_stack_counts(stage: Stage, arenadump: harn
         read = allocated_by(Dump(dump))
         assert read
         assert read.bytes == known + lost
-        assert f"allocated without a stack: {lost / MIB:.1f} MiB (estimate)" in arenadump.check("profile", dump)
+        assert f"allocated without a stack: {lost / MIB:.1f} MiB (estimate)" in arenadump.check("sites", dump)
         top = [sys.executable, "-m", "arenascope", "profile", "top", str(dump)]
         said = subprocess.run(top, capture_output=True, text=True, check=True).stdout
         assert f"{lost / MIB:.1f} MiB (estimate) was allocated without a stack." in said
-        assert watched.turn() == []
+        assert watched.poll() == []
         more = allocate(child, 2000) - whole
-        assert watched.turn() == ["allocated"]
+        assert watched.poll() == ["allocated"]
         now, lost_now = sums(arenadump, child.pid)
         assert now == known, "each new stack is lost"
         assert abs(lost_now - lost - more) < 0.1 * more

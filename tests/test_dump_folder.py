@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from test_diff import CHUNK, growing
-from test_timeline import MIB, started, told
+from test_timeline import MIB, next_line, started
 from tools import harness
 
 from arenascope.dump import Dump
@@ -25,10 +25,10 @@ from arenascope.timeline.process_group import process_at
 
 LARGE = 1 << 40
 STEP = 2 * MIB // CHUNK + 1  # chunks that are a little more than two MiB
-# Dump after dump of one look, in small pieces; a line for each that is there.
+# Dump after dump of one snapshot, in small pieces; a line for each that is there.
 WRITES = """
 import os, sys, time
-from arenascope.snapshot import capture
+from arenascope.snapshot import take_snapshot
 from arenascope.timeline.dump_directory import DumpFolder
 from arenascope.timeline.process_group import process_at
 send = os.sendfile
@@ -37,9 +37,9 @@ def slowly(out, source, offset, count):
     return send(out, source, offset, min(count, 16384))
 os.sendfile = slowly
 folder = DumpFolder(sys.argv[1], 1000, 1 << 40)
-look = capture(sys.argv[2])
+snapshot = take_snapshot(sys.argv[2])
 while True:
-    print(folder.add(process_at(int(sys.argv[2])), "peak", look.dump.descriptor), flush=True)
+    print(folder.add(process_at(int(sys.argv[2])), "peak", snapshot.dump.descriptor), flush=True)
 """
 
 
@@ -247,7 +247,7 @@ def test_kill_9_leaves_whole_dumps_alone(tmp_path: Path) -> None:
         acknowledged = set()
         for _ in range(12):
             with started(WRITES, place, grows.pid) as child:
-                acknowledged |= {told(child).strip() for _ in range(2)}
+                acknowledged |= {next_line(child).strip() for _ in range(2)}
                 time.sleep(chance.uniform(0, 0.1))
                 child.kill()
                 assert child.stdout

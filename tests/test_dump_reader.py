@@ -12,13 +12,13 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from arenascope.dump_records import SECTIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools import harness
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
+from arenascope.dump_records import SECTIONS
 from arenascope.errors import Code, DumpError
 from arenascope.summary import summarize
 
@@ -202,11 +202,11 @@ LIES = {
     "runtime page address": (_runtime_page(address=4097), _in("runtime_pages")),
     "two graphs": (lambda made: made.update(graph=np.zeros(2, fmt.GRAPH)), _in("graph", 1)),
     "graph leak's type": (_graph("graph_leaks", type=0), _has("graph_leaks", "type", 0)),
-    "graph holder's type": (_graph("graph_holders", type=0), _has("graph_holders", "type", 0)),
-    "graph holder's owner": (_graph("graph_holders", owner=0), _has("graph_holders", "owner", 0)),
-    "graph holder's leak": (_graph("graph_holders", leak=0), _has("graph_holders", "leak", 0)),
+    "graph page user's type": (_graph("graph_page_users", type=0), _has("graph_page_users", "type", 0)),
+    "graph page user's owner": (_graph("graph_page_users", owner=0), _has("graph_page_users", "owner", 0)),
+    "graph page user's leak": (_graph("graph_page_users", leak=0), _has("graph_page_users", "leak", 0)),
     "graph place's page": (_graph("graph_places", page=2), _has("graph_places", "page", 2)),
-    "graph place's holder": (_graph("graph_places", page=1), _has("graph_places", "holder", 0)),
+    "graph place's user": (_graph("graph_places", page=1), _has("graph_places", "user", 0)),
     "graph branch without owner": (_graph("graph_branches"), _in("graph_branches")),
     "graph branch's depth": (_graph("graph_branches", depth=1), _in("graph_branches")),
     "graph branch too deep": (_graph("graph_branches", depth=16), _has("graph_branches", "depth", 16)),
@@ -229,9 +229,9 @@ LIES = {
         _has("profile_stacks", "frame", 0),
     ),
     "profile site's stack": (_graph("profile_sites", stack=0), _has("profile_sites", "stack", 0)),
-    "profile kept of no site": (
-        lambda made: made.update(profile_kept=np.zeros(1, fmt.PROFILE_KEPT)),
-        _in("profile_kept", 1),
+    "profile pin of no site": (
+        lambda made: made.update(profile_pins=np.zeros(1, fmt.PROFILE_PIN)),
+        _in("profile_pins", 1),
     ),
     "profile place's site": (_graph("profile_places", page=0, site=0), _has("profile_places", "site", 0)),
     "profile share's site": (

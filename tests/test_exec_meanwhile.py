@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Looks at a process of many threads that executes itself again and again, from its main thread or from another one."""
+"""Inspects a process of many threads that executes itself again and again, from its main thread or from another one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tools import harness, injection, odd, programs
 SECONDS = 10
 OK, DENIED, GONE = 0, 4, 7
 PATIENCE = 60
-MOST_LOOKS = 1000
-AT_AN_EXEC = "ended, or started another program (exec), during the look"
+MOST_SNAPSHOTS = 1000
+AT_AN_EXEC = "ended, or started another program (exec), during the snapshot"
 EXPECTED = {DENIED: "was resumed after"}  # on a busy machine
 
 
@@ -35,8 +35,8 @@ def executing(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("mode", ["freeze", "live"])
-def test_no_look_says_that_it_has_ended(arenadump: harness.Arenadump, mode: str) -> None:
-    """With few threads, most looks meet an exec, and some the moment in which the first thread is over."""
+def test_no_snapshot_says_that_it_has_ended(arenadump: harness.Arenadump, mode: str) -> None:
+    """With few threads, most snapshots meet an exec, and some the time in which the first thread is over."""
     said: Counter[str] = Counter()
     with executing("x", "other", "3") as process:
         deadline = time.monotonic() + SECONDS
@@ -67,7 +67,7 @@ def test_neither_waits_for_the_other(arenadump: harness.Arenadump, words: list[s
     codes: Counter[int] = Counter()
     with executing(*words) as process:
         deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline or (not (codes[OK] and codes[GONE]) and codes.total() < MOST_LOOKS):
+        while time.monotonic() < deadline or (not (codes[OK] and codes[GONE]) and codes.total() < MOST_SNAPSHOTS):
             command = [str(arenadump.path), "summary", str(process.pid), "--json", "--mode=freeze"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             codes[done.returncode] += 1

@@ -40,8 +40,8 @@ def test_what_was_asked_for_is_written(
     paths = f"{libc.directory}:{debian.libgcc()}"  # for pthread_exit
     command = [str(libc.loader), "--library-path", paths, str(program), ASKED, end]
     (dump,) = ended(stage, command, **WORKER[worker])
-    told = json.loads(arenadump.check("summary", dump, "--json"))
-    assert told["ledger"]["in_use"] >= BLOCKS * SIZE
+    answer = json.loads(arenadump.check("summary", dump, "--json"))
+    assert answer["ledger"]["in_use"] >= BLOCKS * SIZE
     assert not list(stage.folder.glob("*.partial"))
 
 

@@ -65,7 +65,7 @@ def made(
     rng = random.Random(1)
     for planned in store.plan:
         chosen = figures[planned.configuration]
-        record: dict[str, Any] = {
+        result: dict[str, Any] = {
             "status": "ok" if chosen else "failed",
             "reason": None if chosen else f"it ended with exit code 1 {hostile}",
             "environment": {"A": hostile, "LD_PRELOAD": "/lib/libm.so.6:/lib/libworkload.so"},
@@ -79,10 +79,10 @@ def made(
         samples = []
         if chosen:
             held, cpu = (each * rng.uniform(0.98, 1.02) for each in chosen)
-            record["metrics"] = {"cpu": cpu, "rss_average": round(held * MIB), "wall": 1.0, "minor_faults": 100}
-            record["marks"] = [{"name": name, "rss": round(held * MIB), "pss": 0} for name in marks]
+            result["metrics"] = {"cpu": cpu, "rss_average": round(held * MIB), "wall": 1.0, "minor_faults": 100}
+            result["marks"] = [{"name": name, "rss": round(held * MIB), "pss": 0} for name in marks]
             samples = [Sample(at / 10, round(held * MIB), 0, 0, 0, 1) for at in range(11)]
-        store.keep(planned, store.begin(planned), record, samples)
+        store.keep(planned, store.begin(planned), result, samples)
     return store
 
 
@@ -130,18 +130,19 @@ def test_on_a_noisy_machine_nothing_is_recommended(tmp_path: Path) -> None:
     for planned in store.plan[:8]:
         path = store.run_folder(planned) / "run.json"
         path.write_text(path.read_text().replace('"noisy": false', '"noisy": true'))
-    told = verdict(analyse(store))
-    assert told.lead.startswith("No recommendation: in most runs other programs used more than a tenth")
+    outcome = verdict(analyse(store))
+    assert outcome.lead.startswith("No recommendation: in most runs other programs used more than a tenth")
     assert (
-        "In 8 of 14 runs other programs used more than a tenth of the machine: do not trust the times." in told.caveats
+        "In 8 of 14 runs other programs used more than a tenth of the machine: do not trust the times."
+        in outcome.caveats
     )
 
 
 def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
     analysis = analyse(made(tmp_path / "r", {"plain": (100, 1), "small": (10, 1)}, repeats=3))
-    told = verdict(analysis)
-    assert told.lead.startswith("No recommendation: fewer than 4 runs")
-    assert told.findings == []
+    outcome = verdict(analysis)
+    assert outcome.lead.startswith("No recommendation: fewer than 4 runs")
+    assert outcome.findings == []
     jsonschema.validate(as_values(analysis), SCHEMA)
     assert analysis.front == []
     shown = render_markdown(analysis)
@@ -152,8 +153,8 @@ def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
 def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1), "bad": None, "small": (50, 1)})
     analysis = analyse(store)
-    told = verdict(analysis)
-    assert "Failed runs, left out: bad (7)." in told.caveats
+    outcome = verdict(analysis)
+    assert "Failed runs, left out: bad (7)." in outcome.caveats
     assert analysis.row("bad").runs == 0
     assert "bad" not in analysis.front
     page = render_page(analysis, store, {})
@@ -180,10 +181,10 @@ def test_several_processes_are_compared_by_pss(tmp_path: Path) -> None:
     store = made(tmp_path / "r", {"plain": (100, 1), "small": (50, 1)})
     for planned in store.plan:
         path = store.run_folder(planned) / "run.json"
-        record = json.loads(path.read_text())
-        record["sampling"]["processes"] = 3
-        record["metrics"]["pss_average"] = record["metrics"].pop("rss_average") // 2
-        path.write_text(json.dumps(record))
+        result = json.loads(path.read_text())
+        result["sampling"]["processes"] = 3
+        result["metrics"]["pss_average"] = result["metrics"].pop("rss_average") // 2
+        path.write_text(json.dumps(result))
     analysis = analyse(Store(store.folder))
     assert analysis.memory == "pss_average"
     assert 20 * MIB < analysis.row("small").estimates["pss_average"].median < 30 * MIB
@@ -204,11 +205,11 @@ def test_the_page_says_what_cannot_be_told_apart(tmp_path: Path) -> None:
 
 def test_json_says_what_the_page_says(tmp_path: Path) -> None:
     analysis = judged(tmp_path / "r", plain=(100, 1), small=(50, 1.5))
-    told = json.loads(json.dumps(as_values(analysis)))
-    jsonschema.validate(told, SCHEMA)
-    assert told["front"] == ["plain", "small"]
-    assert told["verdict"]["lead"] == verdict(analysis).lead
-    pairs = {(each["a"], each["b"]): each for each in told["differences"]["rss_average"]}
+    outcome = json.loads(json.dumps(as_values(analysis)))
+    jsonschema.validate(outcome, SCHEMA)
+    assert outcome["front"] == ["plain", "small"]
+    assert outcome["verdict"]["lead"] == verdict(analysis).lead
+    pairs = {(each["a"], each["b"]): each for each in outcome["differences"]["rss_average"]}
     assert pairs["plain", "small"]["apart"]
     assert pairs["plain", "small"]["median"] == -pairs["small", "plain"]["median"]
 

@@ -51,7 +51,7 @@ def test_the_rank_test_is_exact() -> None:
 
 
 def test_the_rank_test_of_many_is_near_what_theory_says() -> None:
-    # 15 and 15 are too many to look at all; the normal approximation of this shift gives about 0.05.
+    # 15 and 15 are too many to inspect all; the normal approximation of this shift gives about 0.05.
     first, second = np.arange(15.0), np.arange(15.0) + 3.3
     assert 0.02 < rank_test(first, second) < 0.09
 

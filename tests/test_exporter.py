@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope exporter`: its page and arenadump's summary, Prometheus, hostile names, silent clients, late looks."""
+"""`arenascope exporter`: its page, Prometheus, hostile names, silent clients, late snapshots."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from arenascope.humanize import printable
 DASHBOARD = json.loads((DOCS / "exporter-dashboard.json").read_text())
 FREEZE = ("--mode=freeze", "--max-pause=10s")
 WHOLE = (*FREEZE, "--arenas=100")
-# Only there when a look has failed.
-RARE = {"arenascope_exporter_looks_failed"}
+# Only there when a snapshot has failed.
+RARE = {"arenascope_exporter_snapshots_failed"}
 THREADS = """
 import threading, time
 for _ in range(3):
@@ -52,7 +52,7 @@ for _ in range(3):
 print("ready", flush=True)
 time.sleep(1000)
 """
-# In arenadump's place: the look that finds the file "stall" waits until it is gone; with "fail" it fails.
+# In arenadump's place: the snapshot that finds the file "stall" waits until it is gone; with "fail" it fails.
 
 
 def with_policy(agent: Path) -> dict[str, str]:
@@ -66,11 +66,11 @@ def with_policy(agent: Path) -> dict[str, str]:
 
 def test_the_page_says_what_a_summary_says(arenadump: harness.Arenadump) -> None:
     with running("idle-arenas") as program, exporting(program.pid, *WHOLE) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
         known = arenadump.summary(program.pid, "--mode=freeze")
         pid = program.pid
         assert known["snapshot"]["exact"]
-        assert value(page, "arenascope_look_exact", pid=pid) == 1
+        assert value(page, "arenascope_snapshot_exact", pid=pid) == 1
         assert of_process(page, pid, "arenascope_row_bytes", "row") == known["ledger"]
         assert sum(known["ledger"].values()) == value(page, "arenascope_rss_bytes", pid=pid)
         assert of_process(page, pid, "arenascope_absent_bytes", "row") == known["absent"]
@@ -93,20 +93,20 @@ def test_the_page_says_what_a_summary_says(arenadump: harness.Arenadump) -> None
         info = page["arenascope_process"].samples[0]
         assert info.labels["malloc"] == "glibc"
         assert info.labels["glibc"] == known["allocator"]["glibc"]
-        assert value(page, "arenascope_look_pause_seconds", pid=pid) > 0
+        assert value(page, "arenascope_snapshot_pause_seconds", pid=pid) > 0
 
 
 def test_unknown_is_absent(arenadump: harness.Arenadump) -> None:
     with started([sys.executable, "-c", THREADS], "ready") as pid, exporting(pid, "--mode=live") as exporter:
         known = arenadump.summary(pid, "--mode=live")["ledger"]
-        shown = of_process(exporter.after_turn(), pid, "arenascope_row_bytes", "row")
+        shown = of_process(exporter.after_poll(), pid, "arenascope_row_bytes", "row")
     assert None in known.values(), "nothing is unknown here: choose another process"
     assert shown == {row: held for row, held in known.items() if held is not None}
 
 
 def test_a_process_that_ends_disappears_at_once() -> None:
     with running("pins") as program, running("mmapped") as other, exporting(program.pid, other.pid) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
         assert set(samples(page, "arenascope_rss_bytes", command=comm(other.pid))) == {
             (str(program.pid),),
             (str(other.pid),),
@@ -114,48 +114,48 @@ def test_a_process_that_ends_disappears_at_once() -> None:
         program.kill()
         os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
         page = exporter.scrape()
-        assert value(page, "arenascope_exporter_turns") == 1
+        assert value(page, "arenascope_exporter_polls") == 1
         for name, family in page.items():
             assert str(program.pid) not in {each.labels.get("pid") for each in family.samples}, name
         assert value(page, "arenascope_exporter_processes", state="shown") == 1
 
 
-def test_a_scrape_waits_for_no_look(tmp_path: Path) -> None:
+def test_a_scrape_waits_for_no_snapshot(tmp_path: Path) -> None:
     stall = tmp_path / "stall"
     with (
         running("pins") as program,
         exporting(program.pid, every="1ms", program=failing(tmp_path), eager=True) as exporter,
     ):
-        exporter.after_turn()
+        exporter.after_poll()
         stall.touch()
         while not (tmp_path / "stalled").exists():
             time.sleep(0.05)
         ages, bounds = [], []
         for _ in range(3):
             before = time.time()
-            page = exporter.scrape(timeout=300)  # the look lasts until it may go on
+            page = exporter.scrape(timeout=300)  # the snapshot lasts until it may go on
             after = time.time()
-            ages.append(value(page, "arenascope_look_age_seconds"))
+            ages.append(value(page, "arenascope_snapshot_age_seconds"))
             assert value(page, "arenascope_rss_bytes") > 0
-            looked = value(page, "arenascope_look_timestamp_seconds")
-            bounds.append((before - looked - 1, after - looked + 1))
+            taken = value(page, "arenascope_snapshot_timestamp_seconds")
+            bounds.append((before - taken - 1, after - taken + 1))
             time.sleep(0.2)
         stall.unlink()
         assert all(low < age < high for age, (low, high) in zip(ages, bounds)), (ages, bounds)
         assert ages[2] - ages[0] >= 0.4
-        exporter.after_turn(int(value(page, "arenascope_exporter_turns")) + 1)
+        exporter.after_poll(int(value(page, "arenascope_exporter_polls")) + 1)
 
 
-def test_a_look_that_fails_leaves_no_row(tmp_path: Path) -> None:
+def test_a_snapshot_that_fails_leaves_no_row(tmp_path: Path) -> None:
     with (
         running("pins") as program,
         exporting(program.pid, every="1ms", program=failing(tmp_path), eager=True) as exporter,
     ):
-        assert value(exporter.after_turn(), "arenascope_rss_bytes") > 0
+        assert value(exporter.after_poll(), "arenascope_rss_bytes") > 0
         (tmp_path / "fail").touch()
-        while not samples(page := exporter.scrape(), "arenascope_exporter_looks_failed"):
+        while not samples(page := exporter.scrape(), "arenascope_exporter_snapshots_failed"):
             time.sleep(0.05)
-        assert value(page, "arenascope_exporter_looks_failed", reason="denied") >= 1
+        assert value(page, "arenascope_exporter_snapshots_failed", reason="denied") >= 1
         for family in FAMILIES:
             name = f"{family.name}_{family.unit}" if family.unit else family.name
             assert not page[name].samples, name
@@ -167,7 +167,7 @@ def test_a_look_that_fails_leaves_no_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [b'a"b\\c\nd{}=', b"\xff\xfe\x1b[31m", "é\u2028\u202e".encode(), b" # HELP x y"])
 def test_names_cannot_break_the_page(name: bytes) -> None:
     with odd.called(name) as pid, exporting(pid) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
         plain = exporter.get({})[1]
     expected = printable(name[:15].decode("utf-8", "surrogateescape"))
     assert not name.startswith(b"\xff") or expected == r"\xff\xfe\x1b[31m"
@@ -183,7 +183,7 @@ def checked(plain: str) -> subprocess.CompletedProcess[str]:
 
 def test_promtool_has_nothing_to_say() -> None:
     with running("idle-arenas") as program, exporting(program.pid) as exporter:
-        exporter.after_turn()
+        exporter.after_poll()
         done = checked(exporter.get({})[1])
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -192,8 +192,8 @@ def test_the_page_is_bounded_and_says_what_is_left_out() -> None:
     with ExitStack() as stack:
         pids = [stack.enter_context(running("idle-arenas")).pid for _ in range(3)]
         exporter = stack.enter_context(exporting(f"--command={comm(pids[0])}", *pids, "--processes=2", "--arenas=2"))
-        page = exporter.after_turn()
-        whole = stack.enter_context(exporting(*pids, "--arenas=100")).after_turn()
+        page = exporter.after_poll()
+        whole = stack.enter_context(exporting(*pids, "--arenas=100")).after_poll()
     shown = {each.labels["pid"] for each in page["arenascope_rss_bytes"].samples}
     assert len(shown) == 2
     states = {state: int(number) for (state,), number in samples(page, "arenascope_exporter_processes").items()}
@@ -220,7 +220,7 @@ def test_the_bound_is_the_one_that_is_documented(agent: Path) -> None:
     assert findings == len(RULES) + 1
     assert of_arena == len(ARENA_ROWS) + 1
     with running("pins", **with_policy(agent)) as program, exporting(program.pid, *FREEZE) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
     counted = [
         each
         for family in page.values()
@@ -235,7 +235,7 @@ def test_the_bound_is_the_one_that_is_documented(agent: Path) -> None:
 
 def test_every_metric_is_documented() -> None:
     with running("pins") as program, exporting(program.pid) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
     text = (DOCS / "exporter.md").read_text()
     suffix = {"counter": "_total", "info": "_info"}
     assert {name for name, each in page.items() if f"`{name}{suffix.get(each.type, '')}" not in text} == set()
@@ -274,7 +274,7 @@ def test_an_address_that_is_taken_is_said() -> None:
 
 def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
     with odd.called(b"quiet") as pid, exporting(pid) as exporter:
-        exporter.after_turn()
+        exporter.after_poll()
         with ExitStack() as silent:
             for _ in range(CLIENTS):
                 silent.enter_context(socket.create_connection(("127.0.0.1", exporter.port)))
@@ -284,10 +284,10 @@ def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
             urllib.request.urlopen(exporter.url.replace("/metrics", "/secret"), timeout=300)
 
 
-def test_looks_cost_half_a_per_cent(tmp_path: Path) -> None:
+def test_inspects_cost_half_a_per_cent(tmp_path: Path) -> None:
     with running("pins") as program, exporting(program.pid, every="1ms") as exporter:
-        page = exporter.after_turn()
-        cost = value(page, "arenascope_exporter_turn_cpu_seconds")
+        page = exporter.after_poll()
+        cost = value(page, "arenascope_exporter_poll_cpu_seconds")
         assert cost > 0.001, "arenadump's own time is missing"
         assert value(page, "arenascope_exporter_interval_seconds") == pytest.approx(cost / 0.005)
         assert value(page, "arenascope_exporter_cpu_seconds") >= cost
@@ -315,7 +315,7 @@ def test_the_dashboard_and_the_rules_are_valid(tmp_path: Path) -> None:
     done = subprocess.run(config, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with running("idle-arenas") as program, exporting(program.pid) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
     known = {f"{name}_total" if each.type == "counter" else name for name, each in page.items()}
     named = {name for expr in expressions() for name in re.findall(r"\barenascope_\w+", expr)}
     assert named <= known
@@ -334,7 +334,7 @@ def test_prometheus_scrapes_it(tmp_path: Path, agent: Path) -> None:
     with ExitStack() as stack:
         pid = stack.enter_context(running("idle-arenas", **with_policy(agent))).pid
         exporter = stack.enter_context(exporting(pid, *FREEZE))
-        page = exporter.after_turn()
+        page = exporter.after_poll()
         server = stack.enter_context(prometheus(tmp_path, exporter.port))
         query = f'sum(count_over_time(arenascope_rss_bytes{{pid="{pid}"}}[1m]))'
         end = time.monotonic() + 240

@@ -44,7 +44,7 @@ def breathing(stage: Stage) -> int:
     return stage.marked()
 
 
-def told(page: dict[str, Metric], pid: int) -> set[str]:
+def policy_names(page: dict[str, Metric], pid: int) -> set[str]:
     """The metrics of a policy that the page has of a process."""
     named = {name: family for name, family in page.items() if name.startswith("arenascope_policy_")}
     assert len(named) == 7
@@ -61,7 +61,7 @@ def test_the_counters_are_those_of_the_agent(stage: Stage, arenadump: harness.Ar
     until(lambda: now()["returned"] > 0, "nothing comes back")
     before = now()
     with exporting(pid) as exporter:
-        page = exporter.after_turn()
+        page = exporter.after_poll()
         until(lambda: now()["trims"] > before["trims"], "it trims no more")
         after = now()
     for name, metric in COUNTERS.items():
@@ -79,34 +79,34 @@ def test_without_an_agent_or_a_policy_nothing_is_0(stage: Stage, actor: Path) ->
     pid = stage.marked()
     stage.ask(pid)  # so the agent has a thread
     with running("pins") as program, exporting(program.pid, pid) as exporter:
-        page = exporter.after_turn()
-    assert told(page, program.pid) == set()
-    assert told(page, pid) == {"arenascope_policy_on"}
+        page = exporter.after_poll()
+    assert policy_names(page, program.pid) == set()
+    assert policy_names(page, pid) == {"arenascope_policy_on"}
     assert value(page, "arenascope_policy_on", pid=pid) == 0
     assert samples(page, UNANSWERED) == {}
 
 
 def test_a_process_that_is_stopped_delays_no_scrape(stage: Stage, actor: Path, tmp_path: Path) -> None:
-    """Its look is shown, its policy is not; and it is not asked again at once."""
+    """Its snapshot is shown, its policy is not; and it is not asked again at once."""
     stage.start([str(actor), "mark", "mark", "sleep"], ARENASCOPE_TRIM="every=1h")
     pid = stage.marked()
     stage.logged("ready")
     with exporting(pid, every="1ms", program=failing(tmp_path, "policy"), eager=True) as exporter:
-        until(lambda: told(exporter.scrape(), pid), "no policy")
+        until(lambda: policy_names(exporter.scrape(), pid), "no policy")
         (tmp_path / "stall").touch()
         until((tmp_path / "stalled").exists, "nobody asks")
         os.kill(pid, signal.SIGSTOP)
         # The question has no end before we say so: a scrape that waited for it would have none, either.
-        assert len({value(exporter.scrape(), "arenascope_exporter_turns") for _ in range(5)}) == 1
+        assert len({value(exporter.scrape(), "arenascope_exporter_polls") for _ in range(5)}) == 1
         assert not samples(exporter.scrape(), UNANSWERED)
         (tmp_path / "stall").unlink()
         until(lambda: samples(exporter.scrape(), UNANSWERED), "the question has no end")
         page = exporter.scrape()
         assert value(page, UNANSWERED, reason="denied") == 1
-        turns = int(value(page, "arenascope_exporter_turns"))
-        page = exporter.after_turn(turns + 2)
+        polls = int(value(page, "arenascope_exporter_polls"))
+        page = exporter.after_poll(polls + 2)
         assert value(page, UNANSWERED, reason="denied") == 1
-        assert told(page, pid) == set()
+        assert policy_names(page, pid) == set()
         assert value(page, "arenascope_rss_bytes", pid=pid) > 0
         os.kill(pid, signal.SIGCONT)
 
@@ -114,9 +114,9 @@ def test_a_process_that_is_stopped_delays_no_scrape(stage: Stage, actor: Path, t
 @pytest.mark.parametrize(("how", "reason"), [("older", "unsupported"), ("silent", "denied"), ("arenas", "denied")])
 def test_an_agent_that_does_not_tell_is_counted(how: str, reason: str) -> None:
     with odd.running([odd.hostile(), how]) as pid, exporting(pid, every="1ms", eager=True) as exporter:
-        page = exporter.after_turn(2)
-        assert samples(page, UNANSWERED) == {(reason,): 1}, "an agent that gave no answer was asked at each turn"
-        assert told(page, pid) == set()
+        page = exporter.after_poll(2)
+        assert samples(page, UNANSWERED) == {(reason,): 1}, "an agent that gave no answer was asked at each poll"
+        assert policy_names(page, pid) == set()
         assert value(page, "arenascope_rss_bytes", pid=pid) > 0
 
 

@@ -23,7 +23,7 @@ def test_an_agent_is_carried_in(arenadump: harness.Arenadump, tmp_path: Path, ki
             if number % 3 == 0:
                 assert inject(arenadump, pid)["how"] == "loaded"
             if number % 3 < 2:
-                arenadump.check("record", "--for", "20ms", "--timeout", "120s", "-o", tmp_path / "dump", pid)
+                arenadump.check("profile", "--for", "20ms", "--timeout", "120s", "-o", tmp_path / "dump", pid)
             arenadump.check("trim", "--deep", "--timeout", "120s", pid)
 
 
@@ -31,5 +31,5 @@ def test_an_agent_is_carried_in(arenadump: harness.Arenadump, tmp_path: Path, ki
 def test_a_clone_is_made_and_reaped(arenadump: harness.Arenadump, kind: str) -> None:
     with faulting.running(kind) as pid:
         for _ in range(TIMES[kind]):
-            seen = json.loads(arenadump.check("summary", "--json", "--mode", "snapshot", pid))["snapshot"]
-            assert seen["mode"] == "snapshot"
+            seen = json.loads(arenadump.check("summary", "--json", "--mode", "clone", pid))["snapshot"]
+            assert seen["mode"] == "clone"

@@ -72,9 +72,9 @@ def test_no_file_is_opened_in_the_pause(name: str, arenadump: harness.Arenadump,
         pytest.skip("strace is not installed (scripts/install-deps test)")
     trace = tmp_path / "trace"
     with program(name) as pid:
-        look = ["summary", "--json", "--objects", "--mode", "freeze", "--max-pause", "60s", str(pid)]
+        snapshot = ["summary", "--json", "--objects", "--mode", "freeze", "--max-pause", "60s", str(pid)]
         calls = "trace=?open,openat,openat2,ptrace"  # aarch64 has no open
-        # Other calls are not to be slowed down: a look makes thousands of them.
+        # Other calls are not to be slowed down: a snapshot makes thousands of them.
         traced = [strace, "-f", "--seccomp-bpf", "-y", "-e", calls, "-o", str(trace)]
-        subprocess.run([*traced, str(arenadump.path), *look], check=True, capture_output=True)
+        subprocess.run([*traced, str(arenadump.path), *snapshot], check=True, capture_output=True)
     assert opened_in_pause(trace.read_text()) == []

@@ -94,14 +94,14 @@ def test_the_unfiltered_one_never_stops(arenadump: harness.Arenadump) -> None:
 
 @pytest.mark.parametrize("there", [False, True], ids=["fresh", "injected"])
 @pytest.mark.parametrize("roles", SOME)
-def test_a_recording_runs_in_all_threads(
+def test_a_profile_runs_in_all_threads(
     arenadump: harness.Arenadump, tmp_path: Path, roles: str, *, there: bool
 ) -> None:
     """So it is refused where one has a filter, whether the agent is there or not."""
     with running(roles) as pid:
         if there:
             inject(arenadump, pid)
-        done = arenadump.run("record", "--for", "1ms", "-o", tmp_path / "dump", pid)
+        done = arenadump.run("profile", "--for", "1ms", "-o", tmp_path / "dump", pid)
         assert done.returncode == UNSUPPORTED, done.stderr
         assert "is under a seccomp filter, which may kill the process" in done.stderr
         assert any(f"thread {tid} is" in done.stderr for tid in filtered(pid, roles))
@@ -109,6 +109,6 @@ def test_a_recording_runs_in_all_threads(
 
 
 @odd.needs_root
-def test_a_recording_is_forced(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_a_profile_is_forced(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with running(".F") as pid:
-        arenadump.check("record", "--force", "--for", "1ms", "--timeout", "120s", "-o", tmp_path / "dump", pid)
+        arenadump.check("profile", "--force", "--for", "1ms", "--timeout", "120s", "-o", tmp_path / "dump", pid)

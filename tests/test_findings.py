@@ -27,7 +27,7 @@ from arenascope import dump_records as fmt
 from arenascope import findings
 from arenascope.compare import compare
 from arenascope.dump import Dump
-from arenascope.findings import Finding, Rank, judge, told
+from arenascope.findings import Finding, Rank, judge, to_json
 from arenascope.humanize import size
 from arenascope.render.summary import render_summary
 from arenascope.report.compare import changes
@@ -36,7 +36,7 @@ from arenascope.report.html import render
 from arenascope.report.inputs import PageFacts
 from arenascope.report.model import build
 from arenascope.report.tables import tunables
-from arenascope.snapshot import Look
+from arenascope.snapshot import TakenDump
 from arenascope.summary import Releasable, parse
 from arenascope.trim_commands import trim_command
 
@@ -229,9 +229,9 @@ def test_every_malloc_has_its_tunables(arenadump: harness.Arenadump, tmp_path: P
     made["mallocs"] = np.repeat(made["mallocs"], 2)
     made["mallocs"]["top_pad"] = 4096, 8192
     made["mallocs"][1]["tcache_count"] = fmt.UNKNOWN
-    told = tunables(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))
-    cells = {line.name: line.cells for line in told.lines}
-    assert len(told.titles) == 2
+    to_json = tunables(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))
+    cells = {line.name: line.cells for line in to_json.lines}
+    assert len(to_json.titles) == 2
     assert cells["top_pad"] == ["4.0 KiB", "8.0 KiB"]
     assert cells["tcache_count"][1] == "\N{EN DASH}"
 
@@ -258,7 +258,7 @@ def test_another_allocator(name: str, arenadump: harness.Arenadump, tmp_path: Pa
     assert first.bytes is not None
     assert first.bytes > 60 << 20
     assert "malloc_trim(0)" not in "".join(finding.command or "" for finding in judge(facts).findings)
-    page = html.unescape(render(build([Look(facts.dump, from_dump=True)])))
+    page = html.unescape(render(build([TakenDump(facts.dump, from_dump=True)])))
     assert ("another malloc's, own mmap" in page) == (name == "asan")
     assert "not malloc's: own mmap" not in page
     assert "What is not glibc's" in page
@@ -349,12 +349,12 @@ def test_two_dumps_in_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -
         for name, pid in (("one", one), ("other", other)):
             (tmp_path / name).mkdir()
             facts.append(facts_of(arenadump, pid, tmp_path / name))
-    change = changes(compare(facts[0].moment, facts[1].moment))
+    change = changes(compare(facts[0].digest, facts[1].digest))
     assert change.lead.endswith("MiB less.")
     assert any(words.startswith("releasable fell from 62.") for words in change.rows)
     assert str(one) in change.notes[0]
     assert change.time
-    assert "min" not in change.time.partition("looks")[2], "a rate between two processes"
+    assert "min" not in change.time.partition("snapshots")[2], "a rate between two processes"
 
 
 # --- One verdict for every surface ------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_page_terminal_and_json_have_one_verdict(cause: str, arenadump: harness.
 
     printed = json.loads(run("--json"))
     jsonschema.validate(printed, SCHEMA)
-    assert printed["findings"] == told(facts)
+    assert printed["findings"] == to_json(facts)
     assert [(each["rule"], each["bytes"], each["command"]) for each in printed["findings"]] == [
         (finding.rule, finding.bytes, finding.command) for finding in made
     ]
@@ -387,7 +387,7 @@ def test_page_terminal_and_json_have_one_verdict(cause: str, arenadump: harness.
     assert {key: value for key, value in printed.items() if key != "findings"} == arenadump.summary(tmp_path / "dump")
     shown = run()
     first_screen = unwrapped(shown.partition("What holds it")[0])
-    page = unwrapped(html.unescape(re.sub("<[^>]*>", "", render(build([Look(facts.dump, from_dump=True)])))))
+    page = unwrapped(html.unescape(re.sub("<[^>]*>", "", render(build([TakenDump(facts.dump, from_dump=True)])))))
     for finding in made:
         steps = [words for step in finding.next for words in step]
         for words in (finding.sentence, finding.evidence, finding.command or "", *steps):
@@ -430,6 +430,8 @@ def test_shares_are_of_rss(tmp_path: Path) -> None:
     made = synthetic.sections()
     swapped(made)
     made["totals"][0]["ledger"]["in_use"] = 30 << 20
-    shares = {each["rule"]: each["share"] for each in told(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))}
+    shares = {
+        each["rule"]: each["share"] for each in to_json(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))
+    }
     assert shares["in use"] == 0.75
     assert shares["swapped"] is None, "it is no part of Rss"

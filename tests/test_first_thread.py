@@ -64,16 +64,16 @@ def test_a_real_zombie_is_one() -> None:
         assert all_processes(zombies=True)[zombie.pid].zombie
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
-def test_a_look(process: subprocess.Popen[str], arenadump: harness.Arenadump, mode: str) -> None:
-    told = arenadump.summary(process.pid, f"--mode={mode}")
-    assert told["target"]["threads"] == 3
-    assert told["ledger"]["in_use"] > BLOCKS
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
+def test_a_snapshot(process: subprocess.Popen[str], arenadump: harness.Arenadump, mode: str) -> None:
+    answer = arenadump.summary(process.pid, f"--mode={mode}")
+    assert answer["target"]["threads"] == 3
+    assert answer["ledger"]["in_use"] > BLOCKS
 
 
 def test_the_live_view_has_it(process: subprocess.Popen[str], arenadump: harness.Arenadump) -> None:
-    told = json.loads(arenascope("top", "--once", "--json", process.pid, arenadump=arenadump))
-    assert [each["pid"] for each in told["processes"]] == [process.pid]
+    answer = json.loads(arenascope("top", "--once", "--json", process.pid, arenadump=arenadump))
+    assert [each["pid"] for each in answer["processes"]] == [process.pid]
 
 
 def test_its_agent_answers(process: subprocess.Popen[str], arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_its_agent_answers(process: subprocess.Popen[str], arenadump: harness.Ar
     for _ in range(2):
         arenadump.check("inject", process.pid)
     arenadump.check("trim", process.pid)
-    arenadump.check("record", process.pid, "--for", "1s", "-o", tmp_path / "dump")
-    assert json.loads(arenadump.check("profile", "--json", tmp_path / "dump"))["hooks"] == "slots"
+    arenadump.check("profile", process.pid, "--for", "1s", "-o", tmp_path / "dump")
+    assert json.loads(arenadump.check("sites", "--json", tmp_path / "dump"))["hooks"] == "slots"
 
 
 def test_a_signal_brings_its_dump(stage: Stage, arenadump: harness.Arenadump) -> None:
@@ -123,12 +123,12 @@ def test_exit_finds_the_program(
     stage: Stage, last_leaves: list[str], arenadump: harness.Arenadump, threads: str
 ) -> None:
     asked = {"ARENASCOPE_TRIM": "every=1h" * ("policy" in threads)}
-    asked["ARENASCOPE_PROFILE_RECORD"] = "record" * ("record" in threads)
+    asked["ARENASCOPE_PROFILE_TRACE"] = "record" * ("record" in threads)
     process = stage.start(last_leaves, **asked)
     first_leaves(stage, stage.marked())
     check_end(stage, process)
     if "record" in threads:
-        assert json.loads(arenadump.check("full-record", stage.folder / "record", "--json"))["ended"] == "exit"
+        assert json.loads(arenadump.check("trace", stage.folder / "record", "--json"))["ended"] == "exit"
 
 
 @pytest.mark.parametrize("when", ["before", "after", "fork"])

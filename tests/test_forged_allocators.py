@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from tools import harness
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 
 PAGE, CHUNK = 4096, 2 << 20
-ANSWERING = {"tcmalloc", "musl", "mimalloc3", "partition"}  # looked for where an unknown malloc answers
+ANSWERING = {"tcmalloc", "musl", "mimalloc3", "partition"}  # searched for where an unknown malloc answers
 
 
 def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
@@ -30,7 +30,7 @@ def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
     with forged(kind, scratch) as pid:
-        dump = look(arenadump, pid, scratch, MEMORY)
+        dump = take_snapshot(arenadump, pid, scratch, MEMORY)
     assert dump is not None
     found = int(dump.totals["ledger"]["other_malloc"])
     rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS if row != "other_malloc"]
@@ -109,7 +109,8 @@ def test_what_is_as_php_has_it_is_found(arenadump: harness.Arenadump, tmp_path: 
     assert int(record["used"]) == 1000
 
 
-# --- tcmalloc and musl, which are looked for where an unknown malloc answers ------------------------------------------
+# --- tcmalloc and musl, which are searched for where an unknown malloc answers
+# ------------------------------------------
 
 TCMALLOC_OWN, TCMALLOC_PAGE = 8 << 20, 8192
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
 from arenascope import dump_records as fmt
@@ -26,7 +26,7 @@ def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
     with forged(kind, scratch) as pid:
-        dump = look(arenadump, pid, scratch, MEMORY)
+        dump = take_snapshot(arenadump, pid, scratch, MEMORY)
     assert dump is not None
     managed = int(dump.totals["ledger"]["managed"])
     rows = [int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS if row != "managed"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
 from arenascope import dump_records as fmt
@@ -23,7 +23,7 @@ def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
 @pytest.mark.parametrize("kind", ["lies", "counts", "overlap", "endless"])
 def test_what_is_not_pymallocs_is_not_believed(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with forged(kind, tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY)
+        dump = take_snapshot(arenadump, pid, tmp_path, MEMORY)
     assert dump is not None
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
     assert len(dump.regions) == len(dump.size_classes) == 0
@@ -36,7 +36,7 @@ def test_what_is_not_pymallocs_is_not_believed(kind: str, arenadump: harness.Are
 def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Else the tests above could not fail."""
     with forged(kind, tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY)
+        dump = take_snapshot(arenadump, pid, tmp_path, MEMORY)
     assert dump is not None
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.FOUND]
     (region,) = dump.regions
@@ -47,9 +47,9 @@ def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arena
 
 @pytest.mark.parametrize(("kind", "arenas"), [("interpreters", 3), ("numbers", 1), ("circle", 1), ("first", 1)])
 def test_interpreters_without_offsets(kind: str, arenas: int, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """3.12 has their list, and no more; tests/test_python_interpreters.py looks at the real one where there is one."""
+    """3.12 has their list, and no more; tests/test_python_interpreters.py inspects the real one where there is one."""
     with forged(kind, tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY)
+        dump = take_snapshot(arenadump, pid, tmp_path, MEMORY)
     assert dump is not None
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.FOUND]
     assert len(dump.regions) == arenas
@@ -61,7 +61,7 @@ BLOCK = 64
 
 def objects(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
     with forged(kind, scratch) as pid:
-        dump = look(arenadump, pid, scratch, MEMORY, "--objects")
+        dump = take_snapshot(arenadump, pid, scratch, MEMORY, "--objects")
     assert dump is not None
     (runtime,) = dump.runtimes
     assert runtime["state"] == fmt.RuntimeState.FOUND

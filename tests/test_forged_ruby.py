@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_modes import wait_until
 from tools import cores, harness, programs
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 
 from arenascope import dump_records as fmt
 
@@ -36,7 +36,7 @@ def forged(mode: str, folder: Path) -> Iterator[int]:
 def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """The others are refused for what is wrong with them, and nothing else."""
     with forged("whole", tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY, "--objects")
+        dump = take_snapshot(arenadump, pid, tmp_path, MEMORY, "--objects")
     assert dump
     assert dump.meta["ruby"] == fmt.RubyState.FOUND
     assert dump.string(dump.meta["ruby_releases"]) == "2.6 to 3.0"
@@ -46,13 +46,14 @@ def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["circle", "arrays", "unsorted", "twice"])
-@pytest.mark.parametrize("target", ["snapshot", "core"])
+@pytest.mark.parametrize("target", ["clone", "core"])
 def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path, mode: str, target: str) -> None:
     with forged(mode, tmp_path) as pid:
         if target == "core":
-            dump = look(arenadump, cores.gcore(pid, tmp_path), tmp_path, None, "--objects")  # a core is mapped whole
+            # A core is mapped whole.
+            dump = take_snapshot(arenadump, cores.gcore(pid, tmp_path), tmp_path, None, "--objects")
         else:
-            dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=snapshot", "--objects")
+            dump = take_snapshot(arenadump, pid, tmp_path, MEMORY, "--mode=clone", "--objects")
     assert dump
     assert dump.meta["ruby"] == fmt.RubyState.UNPROVEN
     assert not len(dump.ruby)
@@ -62,6 +63,6 @@ def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path,
 def test_a_freeze_that_meets_a_circle_is_short(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """It stands still meanwhile, and is let go in time: it was read by then, or nothing is said of it."""
     with forged("circle", tmp_path) as pid:
-        dump = look(arenadump, pid, tmp_path, MEMORY, "--mode=freeze", "--objects")
+        dump = take_snapshot(arenadump, pid, tmp_path, MEMORY, "--mode=freeze", "--objects")
         assert wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
     assert dump is None or dump.meta["ruby"] == fmt.RubyState.UNPROVEN

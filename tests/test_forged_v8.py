@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
 from arenascope import dump_records as fmt
@@ -19,7 +19,7 @@ PAGE = 256 << 10
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path, *options: str) -> Dump:
     """The dump of a program that is called node."""
     with running(named("node", scratch, "forged_v8"), kind) as pid:
-        dump = look(arenadump, pid, scratch, MEMORY, *options)
+        dump = take_snapshot(arenadump, pid, scratch, MEMORY, *options)
     assert dump is not None
     assert int(dump.runtimes["kind"][0]) == fmt.RuntimeKind.V8
     managed = int(dump.totals["ledger"]["managed"])
@@ -38,7 +38,7 @@ def test_what_is_not_v8s_is_not_believed(kind: str, arenadump: harness.Arenadump
 
 def test_a_reservation_costs_bounded_time(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Each place in memory that a clone has not got costs a system call: there may be 2^28 of them."""
-    dump = dump_of("reserve", arenadump, tmp_path, "--mode=snapshot")
+    dump = dump_of("reserve", arenadump, tmp_path, "--mode=clone")
     assert list(dump.runtimes["state"]) == [fmt.RuntimeState.UNPROVEN]
 
 

@@ -126,19 +126,21 @@ def test_what_glibc_keeps() -> None:
 
 def test_debug_information_says_the_same() -> None:
     with running([str(programs.build("glibc_types", "-g0")), locale_here()]) as (pid, _):
-        told = {address: name for address, _, _, name in types_of(pid, "no-debug-information")}
+        answer = {address: name for address, _, _, name in types_of(pid, "no-debug-information")}
         declared = [chunk for chunk in types_of(pid) if chunk[2] == "dwarf"]
     if not declared:
         pytest.skip("libc's debug information is not installed (libc6-dbg)")
     wrong = Counter(
-        (name, told[address])
+        (name, answer[address])
         for address, _, _, name in declared
-        if told[address] != DECLARED.get(name) and name in DECLARED
+        if answer[address] != DECLARED.get(name) and name in DECLARED
     )
     assert not wrong
     # And no other structure has one of these names.
     names = set(DECLARED.values())
-    assert not [(name, told[at]) for at, _, _, name in declared if told[at] in names and DECLARED.get(name) != told[at]]
+    assert not [
+        (name, answer[at]) for at, _, _, name in declared if answer[at] in names and DECLARED.get(name) != answer[at]
+    ]
     assert len({name for _, _, _, name in declared if name in DECLARED}) >= 6
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tools import harness, programs
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
@@ -45,7 +45,7 @@ def running(program: Path) -> Iterator[tuple[int, int]]:
             process.kill()
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_heap_is_a_row_of_its_own(arenadump: harness.Arenadump, program: Path, mode: str) -> None:
     with running(program) as (pid, says):
         summary = arenadump.summary(pid, f"--mode={mode}")
@@ -67,7 +67,7 @@ def forged(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
         try:
             assert process.stdout
             assert process.stdout.readline() == b"ready\n"
-            dump = look(arenadump, process.pid, scratch, MEMORY)
+            dump = take_snapshot(arenadump, process.pid, scratch, MEMORY)
         finally:
             process.kill()
     assert dump is not None

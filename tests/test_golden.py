@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from arenascope.dump_records import SECTIONS, SINGLE
 from tools import golden, harness
 
 from arenascope.dump import Dump
+from arenascope.dump_records import SECTIONS, SINGLE
 
 pytestmark = pytest.mark.check
 
@@ -49,11 +49,11 @@ def test_a_dump(arenadump: harness.Arenadump, path: Path) -> None:
             continue
         for field in made.dtype.names or ():
             np.testing.assert_array_equal(found[field], made[field], err_msg=f"{name}.{field}")
-    told = json.loads(arenadump.check("summary", "--json", path))
-    assert (told["ledger"]["in_use"], told["ledger"]["other_file"]) == (4096, 4096)
-    assert told["graph"]["types"][0]["type"] == "app::Connection"
-    assert len(json.loads(arenadump.check("profile", "--json", path))["sites"]) == 1
-    assert arenascope("summary", "--json", path)["ledger"] == told["ledger"]
+    answer = json.loads(arenadump.check("summary", "--json", path))
+    assert (answer["ledger"]["in_use"], answer["ledger"]["other_file"]) == (4096, 4096)
+    assert answer["graph"]["types"][0]["type"] == "app::Connection"
+    assert len(json.loads(arenadump.check("sites", "--json", path))["sites"]) == 1
+    assert arenascope("summary", "--json", path)["ledger"] == answer["ledger"]
 
 
 def test_a_dump_of_today_has_every_section() -> None:
@@ -63,9 +63,11 @@ def test_a_dump_of_today_has_every_section() -> None:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 def test_a_trace(arenadump: harness.Arenadump, path: Path) -> None:
-    told = json.loads(arenadump.check("full-record", "--json", path))
-    assert (told["ended"], told["torn_bytes"], told["lost_allocations"]) == ("exit", 0, 0)
-    made = {(site["allocated"]["count"], site["allocated"]["bytes"]): site["in_use"]["bytes"] for site in told["sites"]}
+    answer = json.loads(arenadump.check("trace", "--json", path))
+    assert (answer["ended"], answer["torn_bytes"], answer["lost_allocations"]) == ("exit", 0, 0)
+    made = {
+        (site["allocated"]["count"], site["allocated"]["bytes"]): site["in_use"]["bytes"] for site in answer["sites"]
+    }
     kept = golden.KEPT * golden.KEPT_SIZE
     assert made[golden.KEPT, kept] == kept
     assert made[golden.FREED, golden.FREED * golden.FREED_SIZE] == 0
@@ -73,9 +75,9 @@ def test_a_trace(arenadump: harness.Arenadump, path: Path) -> None:
 
 @pytest.mark.parametrize("path", TIMELINES, ids=lambda path: path.name)
 def test_a_timeline(path: Path, tmp_path: Path) -> None:
-    told = arenascope("timeline", "--json", shutil.copy(path, tmp_path))
-    assert [process["comm"] for process in told["processes"]] == ["allocates"]
-    assert len(told["turns"]) >= golden.LOOKS
-    for turn in told["turns"]:
-        (look,) = turn["looks"]
-        assert golden.KEPT * golden.KEPT_SIZE <= look["rows"]["in_use"] <= look["rss"]
+    answer = arenascope("timeline", "--json", shutil.copy(path, tmp_path))
+    assert [process["comm"] for process in answer["processes"]] == ["allocates"]
+    assert len(answer["polls"]) >= golden.SNAPSHOTS
+    for poll in answer["polls"]:
+        (snapshot,) = poll["snapshots"]
+        assert golden.KEPT * golden.KEPT_SIZE <= snapshot["rows"]["in_use"] <= snapshot["rss"]

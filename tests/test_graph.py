@@ -44,8 +44,8 @@ class Truth:
             if line == "ready\n":
                 odd.wait_for_read(self.pid)
                 return
-            holder, address = line.rstrip().split("\t")
-            self.of[holder].append(address)
+            what, address = line.rstrip().split("\t")
+            self.of[what].append(address)
         raise AssertionError(f"the program died: {self.process.wait()}")
 
     @property
@@ -88,7 +88,7 @@ def check_lost(found: dict[str, Any], made: Truth) -> None:
         assert found[kind]["bytes"] == sum(group[kind]["bytes"] for group in found["by_type"])
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize(
     ("compiler", "flags"),
     [
@@ -115,17 +115,17 @@ def test_what_is_lost_in_a_core(program: Truth, arenadump: harness.Arenadump, tm
 
 
 def test_each_object_is_held_or_lost(program: Truth, arenadump: harness.Arenadump) -> None:
-    for holder, addresses in program.of.items():
+    for what, addresses in program.of.items():
         for address in addresses[:: max(1, len(addresses) // 5)]:
             found = why(arenadump, program.pid, address)
-            assert found["reached"] == (holder not in LOST), f"{holder} {address}"
+            assert found["reached"] == (what not in LOST), f"{what} {address}"
             last = found["path"][-1]
             assert 0 <= int(address, 16) - int(last["address"], 16) < last["size"]
-            assert (found["owner"] is None) == (holder in LOST)
+            assert (found["owner"] is None) == (what in LOST)
 
 
 @pytest.mark.parametrize(
-    ("holder", "kind", "name"),
+    ("what", "kind", "name"),
     [
         ("variable", "variable", "global_wheel"),
         ("Wheel", "variable", "global_wheel"),
@@ -144,8 +144,8 @@ def test_each_object_is_held_or_lost(program: Truth, arenadump: harness.Arenadum
         ("stack", "stack", None),
     ],
 )
-def test_who_holds_it(holder: str, kind: str, name: str | None, program: Truth, arenadump: harness.Arenadump) -> None:
-    found = why(arenadump, program.pid, program.of[holder][0])
+def test_who_holds_it(what: str, kind: str, name: str | None, program: Truth, arenadump: harness.Arenadump) -> None:
+    found = why(arenadump, program.pid, program.of[what][0])
     assert (found["owner"]["kind"], found["owner"]["name"]) == (kind, name)
 
 
@@ -205,8 +205,8 @@ def test_owners_retain_what_only_they_hold(program: Truth, arenadump: harness.Ar
     expected = [*program.of["arena"], *program.of["in an arena"]]
     assert held["arena"]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in expected)
     assert held["hooks"]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in program.of["hook"])
-    for name, holder in (("held_besides", "besides"), ("with_room", "room")):
-        assert held[name]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in program.of[holder]), name
+    for name, what in (("held_besides", "besides"), ("with_room", "room")):
+        assert held[name]["retained"] == sum(sizes[int(address, 16) - HEADER] for address in program.of[what]), name
     assert held["global_wheel"]["retained"] == sum(
         sizes[int(address, 16) - HEADER] for address in (program.of["variable"][0], *program.of["Wheel"])
     )
@@ -248,7 +248,7 @@ def test_a_runtime_holds_its_objects_memory(name: str, arenadump: harness.Arenad
     retained: dict[str, int] = defaultdict(int)
     for branch in top:
         retained[branch["owner"]["kind"]] += branch["retained"]
-    # Numbers that look like pointers into a large chunk may make it several owners'.
+    # Numbers that resemble pointers into a large chunk may make it several owners'.
     assert retained["interpreter"] + retained["several"] > 15_000_000
     assert retained["variable"] < 5_000_000
     assert sum(branch["owner"]["kind"] == "interpreter" for branch in top) == 1
@@ -303,7 +303,7 @@ def test_in_a_storm_of_malloc(own_libc: debian.Libc, actor: Path, arenadump: har
                 assert process.poll() is None
                 time.sleep(0.01)
             exact = 0
-            for mode in ("freeze", "snapshot") * 5:
+            for mode in ("freeze", "clone") * 5:
                 found = leaks(arenadump, process.pid, f"--mode={mode}")
                 if not found["exact"]:  # it says so
                     continue
@@ -351,12 +351,12 @@ def test_tables(program: Truth, arenadump: harness.Arenadump) -> None:
 
 def test_types_are_those_of_owners_and_of_what_is_lost(program: Truth, arenadump: harness.Arenadump) -> None:
     pid = str(program.pid)
-    told = json.loads(arenadump.check("types", "--json", pid))
-    assert not any(each["others"] for each in told["types"])
-    sums = {each["type"]: [each["count"], each["bytes"]] for each in told["types"]}
+    answer = json.loads(arenadump.check("types", "--json", pid))
+    assert not any(each["others"] for each in answer["types"])
+    sums = {each["type"]: [each["count"], each["bytes"]] for each in answer["types"]}
     assert [sum(column) for column in zip(*sums.values(), strict=True)] == [
-        told["graph"]["chunks"],
-        told["graph"]["bytes"],
+        answer["graph"]["chunks"],
+        answer["graph"]["bytes"],
     ]
     for branch in json.loads(arenadump.check("owners", "--json", pid))["branches"]:
         if not branch["owner"]:

@@ -16,7 +16,7 @@ from tools.keeps import Keeps
 from tools.running import started
 
 from arenascope import dump_records as fmt
-from arenascope.compare import moment_of
+from arenascope.compare import digest_of
 from arenascope.compare.digest import Portion
 from arenascope.dump import Dump
 from arenascope.summary import summarize
@@ -24,14 +24,14 @@ from arenascope.summary import summarize
 PAGE = 4096
 
 
-def title(dump: Dump, holder: Any) -> tuple[str, str]:
-    """Type and owner of a holder, in short."""
-    kind = dump.string(dump.graph_types[holder["type"]]["name"]).rsplit("::", maxsplit=1)[-1]
-    owner = dump.graph_owners[holder["owner"]]
+def title(dump: Dump, user: Any) -> tuple[str, str]:
+    """Type and owner of a user, in short."""
+    kind = dump.string(dump.graph_types[user["type"]]["name"]).rsplit("::", maxsplit=1)[-1]
+    owner = dump.graph_owners[user["owner"]]
     return kind, dump.string(owner["name"]) or dump.string(owner["kind"])
 
 
-HOLDERS = {
+USERS = {
     "Connection": ("Connection", "open_connections"),
     "Session": ("Session", "open_sessions"),
     "Forgotten": ("Forgotten", "lost"),
@@ -72,26 +72,26 @@ def test_what_keeps_pages_is_the_truth(keeps: Keeps) -> None:
             parts[class_of.get(address, "?")] += free // len(users)
     assert pages["Connection"] > 1000
     assert pages["Session"] > 500
-    kept = {title(dump, holder): holder for holder in dump.graph_holders[1:]}
-    for name, key in HOLDERS.items():
+    kept = {title(dump, user): user for user in dump.graph_page_users[1:]}
+    for name, key in USERS.items():
         assert int(kept[key]["count"]) == len(keeps.of[name])
-        assert int(kept[key]["kept"]["pages"]) == pages[name]
-        assert int(kept[key]["kept"]["stranded"]) == alone[name]
+        assert int(kept[key]["pinned"]["pages"]) == pages[name]
+        assert int(kept[key]["pinned"]["stranded"]) == alone[name]
         # What the division leaves over goes to one of those on the page.
-        assert abs(int(kept[key]["kept"]["part"]) - parts[name]) <= 4 * shared[name]
+        assert abs(int(kept[key]["pinned"]["part"]) - parts[name]) <= 4 * shared[name]
     assert parts["Forgotten"] > 0
 
 
 def test_the_sums_are_those_of_the_ledger(keeps: Keeps) -> None:
     dump = keeps.dump
     held = int(dump.page_fill["stranded"][dump.page_fill["chunks"] > 0].sum())
-    for records in (dump.graph_types, dump.graph_owners, dump.graph_holders):
-        assert int(records["kept"]["stranded"].sum() + records["kept"]["part"].sum()) == held > 0
+    for records in (dump.graph_types, dump.graph_owners, dump.graph_page_users):
+        assert int(records["pinned"]["stranded"].sum() + records["pinned"]["part"].sum()) == held > 0
     head = dump.graph[0]
     chunks = dump.totals["chunks"]
     assert int(head["chunks"]) == int(chunks["in_use"]["count"] + chunks["mmapped"]["count"])
     assert int(head["bytes"]) == int(chunks["in_use"]["bytes"] + chunks["mmapped"]["bytes"])
-    for records in (dump.graph_types, dump.graph_holders):
+    for records in (dump.graph_types, dump.graph_page_users):
         assert int(records["bytes"].sum()) == int(head["bytes"])
         assert int(records["count"].sum()) == int(head["chunks"])
     assert int(dump.graph_branches["bytes"].sum()) == int(head["reached"])
@@ -99,17 +99,17 @@ def test_the_sums_are_those_of_the_ledger(keeps: Keeps) -> None:
     assert int(head["flags"]) == fmt.GraphFlag.EXACT
 
 
-def test_a_page_has_its_holders(keeps: Keeps) -> None:
+def test_a_page_has_its_users(keeps: Keeps) -> None:
     """Those with most bytes on it come first."""
     dump = keeps.dump
     on: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for place in dump.graph_places:
-        on[int(place["page"])].append(title(dump, dump.graph_holders[place["holder"]]))
+        on[int(place["page"])].append(title(dump, dump.graph_page_users[place["user"]]))
     assert np.all(np.diff(dump.graph_places["page"].astype(np.int64)) >= 0) or len(dump.heaps) > 1
     class_of = {address: name for name, addresses in keeps.of.items() for address in addresses}
     for index, _, users in stranded_pages(dump):
         for name in {class_of[address] for address in users if address in class_of}:
-            assert HOLDERS[name] in on[index]
+            assert USERS[name] in on[index]
     assert all(len(names) <= 8 for names in on.values())
 
 
@@ -118,11 +118,11 @@ def test_it_says_what_leaks_and_owners_say(keeps: Keeps, arenadump: harness.Aren
     leaks = json.loads(arenadump.check("leaks", "--json", "--mode=freeze", keeps.pid))
     for name in ("direct", "indirect", "suspects"):
         assert dict(zip(("count", "bytes"), dump.graph[0][name].tolist())) == leaks[name]
-    told = [
+    listed = [
         (dump.string(dump.graph_types[each["type"]]["name"]) or None, int(each["size"]), hex(int(each["example"])))
         for each in dump.graph_leaks
     ]
-    assert told == [(each["type"], each["size"], each["example"]) for each in leaks["by_type"]]
+    assert listed == [(each["type"], each["size"], each["example"]) for each in leaks["by_type"]]
     owners = json.loads(arenadump.check("owners", "--json", "--mode=freeze", keeps.pid))
     branches = [
         (int(each["depth"]), int(each["count"]), int(each["bytes"]), int(each["retained"]))
@@ -162,7 +162,7 @@ def owner_of(dump: Dump, leading: Any) -> tuple[str | int | None, ...]:
 
 
 def test_objects_and_graph_together(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """Both read in one look: the objects are the same with and without the graph."""
+    """Both read in one snapshot: the objects are the same with and without the graph."""
     counts = []
     with started(
         [
@@ -202,7 +202,7 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
-        arenadump.check("dump", "--graph", "--mode=snapshot", "-o", tmp_path / "dump", process.pid)
+        arenadump.check("dump", "--graph", "--mode=clone", "-o", tmp_path / "dump", process.pid)
         process.kill()
     dump = Dump(tmp_path / "dump")
     head = dump.graph[0]
@@ -220,20 +220,20 @@ def test_what_there_is_no_room_for_is_summed_up(arenadump: harness.Arenadump, tm
     assert int(leaks["direct"]["bytes"].sum()) == int(head["direct"]["bytes"])
     kinds = [dump.string(each["kind"]) for each in dump.graph_owners]
     assert kinds.count("others") == kinds.count("lost") == 1
-    left_out = dump.graph_holders[dump.graph_holders["owner"] == kinds.index("others")]
+    left_out = dump.graph_page_users[dump.graph_page_users["owner"] == kinds.index("others")]
     assert int(left_out["count"].sum()) > 1000
-    for records in (dump.graph_types, dump.graph_holders):
+    for records in (dump.graph_types, dump.graph_page_users):
         assert int(records["bytes"].sum()) == int(head["bytes"])
         assert int(records["count"].sum()) == int(head["chunks"])
     stranded = int(dump.page_fill["stranded"][dump.page_fill["chunks"] > 0].sum())
-    for records in (dump.graph_types, dump.graph_owners, dump.graph_holders):
-        assert int(records["kept"]["stranded"].sum() + records["kept"]["part"].sum()) == stranded
-    moment = moment_of(dump, summarize(dump))
+    for records in (dump.graph_types, dump.graph_owners, dump.graph_page_users):
+        assert int(records["pinned"]["stranded"].sum() + records["pinned"]["part"].sum()) == stranded
+    digest = digest_of(dump, summarize(dump))
     lost = sum(int(head[kind]["bytes"]) for kind in ("direct", "indirect", "suspects"))
-    for group, whole in ((moment.leaks, lost), (moment.owners, int(head["reached"]))):
+    for group, whole in ((digest.leaks, lost), (digest.owners, int(head["reached"]))):
         assert group
         assert not group.whole
         assert sum(each.held.bytes or 0 for each in group.listed.values()) + (group.others.bytes or 0) == whole
         assert group.held("another") == Portion(None, None)
-    assert moment.leaks
-    assert moment.leaks.others.count == sum(int(rest[kind]["count"]) for kind in ("direct", "indirect", "suspects"))
+    assert digest.leaks
+    assert digest.leaks.others.count == sum(int(rest[kind]["count"]) for kind in ("direct", "indirect", "suspects"))

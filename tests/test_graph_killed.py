@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kill -9 of a look at the graph, and of its target, at any moment: nobody is left stopped, and the end is said.
+"""kill -9 of a snapshot of the graph, and of its target, at any time: nobody is left stopped, and the end is said.
 
 KILLS says how often; `make kills` does it 100 times for each command.
 """
@@ -33,7 +33,7 @@ def command_of(arenadump: harness.Arenadump, name: str, pid: int) -> list[str]:
     return [str(arenadump.path), name, "--json", str(pid), *where]
 
 
-def look(command: list[str]) -> subprocess.Popen[str]:
+def take_snapshot(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -42,9 +42,9 @@ def begun(selfcheck: Path, counts: soak.Counts) -> soak.Target:
 
 
 def longest(arenadump: harness.Arenadump, name: str, pid: int) -> float:
-    """Seconds of a whole look, on this machine now, and somewhat more."""
+    """Seconds of a whole snapshot, on this machine now, and somewhat more."""
     start = time.monotonic()
-    process = look(command_of(arenadump, name, pid))
+    process = take_snapshot(command_of(arenadump, name, pid))
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == DONE, err
     assert json.loads(out)
@@ -54,14 +54,14 @@ def longest(arenadump: harness.Arenadump, name: str, pid: int) -> float:
 @pytest.mark.nightly("kills")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_look_is_killed(selfcheck: Path, arenadump: harness.Arenadump, name: str) -> None:
+def test_the_snapshot_is_killed(selfcheck: Path, arenadump: harness.Arenadump, name: str) -> None:
     """The target goes on, its blocks are whole, and no copy of it is left."""
     counts, chance = soak.Counts(), random.Random(name)
     target = begun(selfcheck, counts)
     try:
         most = longest(arenadump, name, target.pid)
         for _ in range(KILLS):
-            process = look(command_of(arenadump, name, target.pid))
+            process = take_snapshot(command_of(arenadump, name, target.pid))
             time.sleep(chance.uniform(0, most))
             process.kill()
             process.communicate()
@@ -84,7 +84,7 @@ def test_the_target_is_killed(selfcheck: Path, arenadump: harness.Arenadump, nam
         target = begun(selfcheck, counts)
         try:
             most = most or longest(arenadump, name, target.pid)
-            process = look(command_of(arenadump, name, target.pid))
+            process = take_snapshot(command_of(arenadump, name, target.pid))
             time.sleep(chance.uniform(0, most) if number else 0)
         finally:
             target.process.kill()

@@ -54,7 +54,7 @@ def answer(arenadump: harness.Arenadump, *arguments: str) -> dict[str, Any]:
     return json.loads(arenadump.check(*arguments))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("mode", tiers.daily(["freeze", "snapshot"], ["freeze"], "limits"))
+@pytest.mark.parametrize("mode", tiers.daily(["freeze", "clone"], ["freeze"], "limits"))
 def test_what_is_lost_among_a_million_chunks(mode: str, program: str, arenadump: harness.Arenadump) -> None:
     found = answer(arenadump, "leaks", "--json", "--mode", mode, program)
     assert found["graph"]["chunks"] >= 12 * CARS + 2 * LOST
@@ -84,7 +84,7 @@ def test_who_holds_a_million_chunks(program: str, arenadump: harness.Arenadump) 
 
 
 def test_what_a_million_chunks_are(program: str, arenadump: harness.Arenadump) -> None:
-    """Several threads look for shapes, and count: none leaves a chunk out or has it twice."""
+    """Several threads search for shapes, and count: none leaves a chunk out or has it twice."""
     types = {row["type"]: row["count"] for row in answer(arenadump, "types", "--json", program)["types"]}
     assert types[WHEEL] == 3 * CARS + LOST
     assert types["tree node (parent, left, right)"] == CARS

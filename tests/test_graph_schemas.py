@@ -29,9 +29,9 @@ def closed(schema: Any) -> Any:
 
 
 def check(arenadump: harness.Arenadump, name: str, *arguments: str | int) -> Any:
-    told = json.loads(arenadump.check(name, "--json", *arguments))
-    jsonschema.validate(told, closed(SCHEMAS[name]))
-    return told
+    answer = json.loads(arenadump.check(name, "--json", *arguments))
+    jsonschema.validate(answer, closed(SCHEMAS[name]))
+    return answer
 
 
 @pytest.mark.check
@@ -41,7 +41,7 @@ def test_schemas_are_schemas(name: str) -> None:
     assert SCHEMAS[name]["properties"]["schema"]["const"] == f"arenascope.{name}/1"
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_answers_keep_to_the_schemas(keeps: Keeps, arenadump: harness.Arenadump, mode: str) -> None:
     leaks = check(arenadump, "leaks", f"--mode={mode}", keeps.pid)
     assert leaks["by_type"]
@@ -80,9 +80,9 @@ def test_a_runtime_keeps_to_the_schemas(arenadump: harness.Arenadump, name: str)
     "place", [("graph", "pointers"), ("branches", 0, "owner", "kind"), ("branches", 0, "retained")]
 )
 def test_the_schemas_see_what_is_wrong(keeps: Keeps, arenadump: harness.Arenadump, place: tuple[Any, ...]) -> None:
-    told = check(arenadump, "owners", keeps.pid)
+    answer = check(arenadump, "owners", keeps.pid)
     for value in (None, "surprise"):
-        bent = copy.deepcopy(told)
+        bent = copy.deepcopy(answer)
         at = bent
         for step in place[:-1]:
             at = at[step]

@@ -18,7 +18,7 @@ from test_profile_attach import go, start, waits
 from tools import debian, harness, programs
 from tools.control import RECORDER_ROOM, ask, control_socket
 from tools.odd import needs_root
-from tools.profiling import hooks_left, libc_as_in_its_file, profile, recording
+from tools.profiling import hooks_left, libc_as_in_its_file, profile, profiling
 from tools.stage import Stage
 
 __all__ = ["sites"]  # a fixture
@@ -74,9 +74,9 @@ def no_tracer_may_write_to_code() -> bool:
 
 
 def check(stage: Stage, sites: Path, arenadump: harness.Arenadump, pid: int, *options: str) -> None:
-    """The recording knows each call stack since, and leaves no hook."""
+    """The profile knows each call stack since, and leaves no hook."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
-    with recording(arenadump, pid, dump, "--exact", *options):
+    with profiling(arenadump, pid, dump, "--exact", *options):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -90,7 +90,7 @@ def test_a_running_process(stage: Stage, sites: Path, arenadump: harness.Arenadu
     file = stage.folder / "truth"
     pid = start(stage, [*hardened, str(sites), str(file), "wait", "calls", "thread"], file)
     if no_tracer_may_write_to_code():
-        done = arenadump.run("record", pid, *force(hardened), "--for=1s", "-o", stage.folder / "none")
+        done = arenadump.run("profile", pid, *force(hardened), "--for=1s", "-o", stage.folder / "none")
         assert (done.returncode, "may not be run where it was written" in done.stderr) == (DENIED, True), done
         return
     check(stage, sites, arenadump, pid, *force(hardened))
@@ -108,7 +108,7 @@ def test_no_sockets(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> 
     """The agent cannot be asked for anything, and arenadump says why. The process runs on."""
     file = stage.folder / "truth"
     pid = start(stage, [str(programs.build("hardened")), "sockets", str(sites), str(file), "wait", "calls"], file)
-    for command in (["record", "--for=1s", "-o", stage.folder / "none"], ["trim"]):
+    for command in (["profile", "--for=1s", "-o", stage.folder / "none"], ["trim"]):
         done = arenadump.run(*command, "--force", pid)
         assert (done.returncode, "RestrictAddressFamilies" in done.stderr) == (UNSUPPORTED, True), done
     go(file)
@@ -133,7 +133,7 @@ def test_hooks_at_entries_are_refused_in_words(
     options = force(hardened)
     if no_tracer_may_write_to_code():
         pytest.skip("the kernel lets no tracer write to code (proc_mem.force_override)")
-    done = arenadump.run("record", pid, "--entry", *options, "--for=1s", "-o", stage.folder / "none")
+    done = arenadump.run("profile", pid, "--entry", *options, "--for=1s", "-o", stage.folder / "none")
     assert (done.returncode, "MemoryDenyWriteExecute" in done.stderr) == (UNSUPPORTED, True), done
     assert not (stage.folder / "none").exists()
     check(stage, sites, arenadump, pid, *options)

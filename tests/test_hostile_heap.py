@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tools import cores, debian, fuzz_seeds, harness, programs, tiers, vandal
-from tools.bounded import MEMORY, OPTIONS, is_sure, look
+from tools.bounded import MEMORY, OPTIONS, is_sure, take_snapshot
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
@@ -73,9 +73,9 @@ def wreck(arenadump: harness.Arenadump, scene: Scene, kind: str, seed: int) -> N
     with scene.victim.memory.restored():
         rng = random.Random(f"{kind} {seed}")
         damage = vandal.KINDS[kind](scene.victim, rng)
-        options = ("--mode", rng.choice(["freeze", "snapshot", "live"])) if isinstance(scene.target, int) else ()
+        options = ("--mode", rng.choice(["freeze", "clone", "live"])) if isinstance(scene.target, int) else ()
         try:
-            dump = look(arenadump, scene.target, scene.scratch, scene.memory, *options)
+            dump = take_snapshot(arenadump, scene.target, scene.scratch, scene.memory, *options)
             if dump is None:
                 return
             check_cover(dump)
@@ -102,7 +102,7 @@ def scene_of(
     memory: int | None,
     live: Dump,
 ) -> Iterator[Scene]:
-    dump = look(arenadump, target, scratch, memory)
+    dump = take_snapshot(arenadump, target, scratch, memory)
     assert dump is not None
     reach = vandal.Memory.of_process(target) if isinstance(target, int) else vandal.Memory.of_core(target)
     with reach:
@@ -117,7 +117,7 @@ def parked(
     with harness.Churn(harness.under(libc, churn_program, *OPTIONS)) as program:
         program.ask("go")
         scratch = tmp_path_factory.mktemp("hostile")
-        dump = look(arenadump, program.pid, scratch, MEMORY)
+        dump = take_snapshot(arenadump, program.pid, scratch, MEMORY)
         assert dump is not None
         yield from scene_of(arenadump, program.pid, libc, scratch, memory=MEMORY, live=dump)
 
@@ -129,7 +129,7 @@ def test_a_wrecked_heap_is_reported(parked: Scene, arenadump: harness.Arenadump,
     for seed in range(FIRST_SEED, FIRST_SEED + TRIALS):
         wreck(arenadump, parked, kind, seed)
     # And nothing of it stays behind: whole again, the heap is seen as it was.
-    dump = look(arenadump, parked.target, parked.scratch, parked.memory)
+    dump = take_snapshot(arenadump, parked.target, parked.scratch, parked.memory)
     assert dump is not None
     assert is_sure(dump)
     assert vandal.sets(dump) == parked.truth
@@ -141,7 +141,7 @@ def test_memory_made_to_cost_time(kind: str, arenadump: harness.Arenadump, tmp_p
     try:
         assert trap.stdout
         assert trap.stdout.readline() == b"ready\n"
-        dump = look(arenadump, trap.pid, tmp_path, MEMORY)
+        dump = take_snapshot(arenadump, trap.pid, tmp_path, MEMORY)
         assert dump is not None
         check_cover(dump)
         check_rows(dump)
@@ -170,7 +170,7 @@ def core(
     path = scratch / "core"
     with harness.Churn(harness.under(libc, churn_program, *fuzz_seeds.OPTIONS)) as program:
         program.ask("go")
-        dump = look(sanitized, program.pid, scratch, None)
+        dump = take_snapshot(sanitized, program.pid, scratch, None)
         assert dump is not None
         path.write_bytes(fuzz_seeds.small_core(program.pid, dump, scratch))
     yield from scene_of(sanitized, path, libc, scratch, memory=None, live=dump)
@@ -192,7 +192,7 @@ def kernel_core(
     command = harness.under(libc, churn_program, *fuzz_seeds.OPTIONS)
     with harness.Churn(command, directory=scratch, core=True) as program:
         program.ask("go")
-        dump = look(arenadump, program.pid, scratch, MEMORY)
+        dump = take_snapshot(arenadump, program.pid, scratch, MEMORY)
         assert dump is not None
         held = scratch / "held"
         held.mkdir()
@@ -210,7 +210,7 @@ def test_a_wrecked_core_of_the_kernel_is_reported(kernel_core: Scene, arenadump:
 
 @pytest.mark.nearest
 def test_more_memory_than_there_can_be(core: Scene, sanitized: harness.Arenadump) -> None:
-    """A header that claims 256 TiB which the file does not have: nobody looks through them page by page."""
+    """A header that claims 256 TiB which the file does not have: nobody reads through them page by page."""
     assert isinstance(core.target, Path)
     data = bytearray(core.target.read_bytes())
     headers = range(64, 64 + 56 * int.from_bytes(data[56:58], "little"), 56)
@@ -219,7 +219,7 @@ def test_more_memory_than_there_can_be(core: Scene, sanitized: harness.Arenadump
     data[stack + 32 : stack + 48] = bytes(8) + (1 << 48).to_bytes(8, "little")  # p_filesz, p_memsz
     wrecked = core.scratch / "wrecked"
     wrecked.write_bytes(data)
-    dump = look(sanitized, wrecked, core.scratch, None)
+    dump = take_snapshot(sanitized, wrecked, core.scratch, None)
     assert dump is not None
     check_cover(dump)
     check_rows(dump)
@@ -243,7 +243,7 @@ def test_wrecked_headers_and_notes(core: Scene, sanitized: harness.Arenadump) ->
             del data[rng.randrange(len(data)) :]
         wrecked.write_bytes(data)
         try:
-            dump = look(sanitized, wrecked, core.scratch, None)
+            dump = take_snapshot(sanitized, wrecked, core.scratch, None)
             if dump is not None:
                 check_cover(dump)
                 check_rows(dump)

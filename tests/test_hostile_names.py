@@ -174,7 +174,7 @@ def libc_of(root: Path) -> Path:
 
 
 def debug_files(root: Path) -> list[Path]:
-    """Where the libc's debug file is looked for."""
+    """Where the libc's debug file is searched for."""
     libc, name = libc_of(root), BUILD_ID.hex()
     listed = subprocess.run(
         ["readelf", "-p", ".gnu_debuglink", libc], capture_output=True, text=True, check=True
@@ -273,8 +273,8 @@ BOMBS: dict[str, Callable[[], dict[str, tuple[bytes, int]]]] = {
 }
 
 
-def look_by_dwarf(arenadump: harness.Arenadump, pid: int) -> tuple[str, int]:
-    """A look that asks debug information alone: what it prints, and the most memory it had, bytes."""
+def read_by_dwarf(arenadump: harness.Arenadump, pid: int) -> tuple[str, int]:
+    """A snapshot that asks debug information alone: what it prints, and the most memory it had, bytes."""
     if "libdw yes" not in arenadump.check("--version"):
         pytest.skip("this arenadump was built without libdw")
     command = [str(arenadump.path), "summary", "--json", "--layout-source", "dwarf", str(pid)]
@@ -294,13 +294,13 @@ def look_by_dwarf(arenadump: harness.Arenadump, pid: int) -> tuple[str, int]:
 @odd.needs_root
 @pytest.mark.parametrize("kind", BOMBS)
 def test_debug_information_that_unpacks_to_too_much(arenadump: harness.Arenadump, root: Path, kind: str) -> None:
-    """It is left out, and said: its size is looked at before it is unpacked."""
+    """It is left out, and said: its size is inspected before it is unpacked."""
     debug = debug_files(root)[0]
     debug.parent.mkdir(parents=True)
     debug.write_bytes(with_sections(libc_of(root).read_bytes(), BOMBS[kind]()))
     assert debug.stat().st_size < 8 << 20
     with odd.running(["chroot", str(root), "/posing", "idle"]) as pid:
-        out, most = look_by_dwarf(arenadump, pid)
+        out, most = read_by_dwarf(arenadump, pid)
     assert most < 128 << 20
     texts = [warning["text"] for warning in json.loads(out)["warnings"]]
     size = "120.0" if kind == "sum" else "512.0"
@@ -348,7 +348,7 @@ def test_debug_information_that_goes_on_in_a_fifo(arenadump: harness.Arenadump, 
         odd.wait_for(lambda: odd.state(writer.pid) == "S")
         time.sleep(0.1)
         try:
-            look_by_dwarf(arenadump, pid)
+            read_by_dwarf(arenadump, pid)
             time.sleep(0.2)
             assert writer.poll() is None, "somebody has opened the FIFO"
         finally:
@@ -382,7 +382,7 @@ def test_types_that_are_in_each_other(arenadump: harness.Arenadump, root: Path, 
     debug.parent.mkdir(parents=True)
     debug.write_bytes(debug_file_of(tmp_path, NESTED))
     with odd.running(["chroot", str(root), "/posing", "idle"]) as pid:
-        look_by_dwarf(arenadump, pid)
+        read_by_dwarf(arenadump, pid)
 
 
 @odd.needs_root

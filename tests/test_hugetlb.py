@@ -46,25 +46,25 @@ def test_hugetlb(
         scenario = Scenario("ignored", scenario.options, scenario.tunables)
     with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (_, p):
         if libc.release >= (2, 35):  # a clone would need huge pages of its own, and could get the target killed
-            assert p.looks["snapshot"].dump.meta["mode"] == fmt.Mode.FREEZE
-        for look in p.looks.values():
-            assert p.held - look.in_use == set()
-            forgotten = look.in_use - p.held - p.baseline
-            huge = [m for m in look.before.mappings if m.counts["KernelPageSize"] == kernel.HUGE]
-            if look.dump.meta["flags"] & fmt.MetaFlag.EXACT:
-                assert (forgotten, look.warnings) == (set(), [])
+            assert p.snapshots["clone"].dump.meta["mode"] == fmt.Mode.FREEZE
+        for snapshot in p.snapshots.values():
+            assert p.held - snapshot.in_use == set()
+            forgotten = snapshot.in_use - p.held - p.baseline
+            huge = [m for m in snapshot.before.mappings if m.counts["KernelPageSize"] == kernel.HUGE]
+            if snapshot.dump.meta["flags"] & fmt.MetaFlag.EXACT:
+                assert (forgotten, snapshot.warnings) == (set(), [])
             else:
                 assert (2, 35) <= libc.release < (2, 43)
-                (warning,) = look.warnings
+                (warning,) = snapshot.warnings
                 assert f"{len(forgotten)} of the mmapped blocks shown as in use (" in warning
                 assert "have been freed" in warning
                 assert all(any(m.start <= chunk < m.end for m in huge) for chunk in forgotten)
-            assert look.dump.meta["torn_chunks"] == 0
-            look.check_pages()
-            look.check_sums()
-            look.check_harmless()
+            assert snapshot.dump.meta["torn_chunks"] == 0
+            snapshot.check_pages()
+            snapshot.check_sums()
+            snapshot.check_harmless()
             counted = sum(m.counts["Private_Hugetlb"] for m in huge)
-            ledger = look.dump.totals["ledger"]
+            ledger = snapshot.dump.totals["ledger"]
             if libc.release >= (2, 43):
                 assert int(ledger["hugetlb"]) == counted > 8 * kernel.HUGE
             elif libc.release >= (2, 35):

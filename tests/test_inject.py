@@ -68,7 +68,7 @@ def test_a_child_of_vfork(arenadump: harness.Arenadump) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file capabilities")
 def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """An arenadump that may look at any process must not load there what its user names."""
+    """An arenadump that may inspect any process must not load there what its user names."""
     let_others_in(tmp_path)
     copy = tmp_path / "arenadump"
     shutil.copy(arenadump.path, copy)

@@ -52,7 +52,7 @@ def test_what_was_held_for_longer_is_said(arenadump: harness.Arenadump) -> None:
         assert facts["max_hold_ms"] is None
 
 
-def test_a_limit_of_looks_is_none_of_locks(arenadump: harness.Arenadump) -> None:
+def test_a_limit_of_snapshots_is_none_of_locks(arenadump: harness.Arenadump) -> None:
     """--max-pause once bounded a trim's locks: who still means that is told, and nothing is done."""
     with odd.running([str(odd.build("posing")), "idle"]) as pid:
         done = arenadump.run("trim", "--max-pause=5ms", pid)

@@ -23,9 +23,9 @@ from tools.injection import (
 
 def gdb_is_able() -> bool:
     """Can gdb call functions here? Before release 14 it has no room for the registers that AMX brings."""
-    told = subprocess.run(["gdb", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    release = re.search(r"(\d+)\.\d+\S*$", told)
-    assert release, told
+    answer = subprocess.run(["gdb", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    release = re.search(r"(\d+)\.\d+\S*$", answer)
+    assert release, answer
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return int(release[1]) >= 14 or not flags or "amx_tile" not in flags[1].split()
 

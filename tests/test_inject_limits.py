@@ -32,7 +32,7 @@ def few_mappings(left: int) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize("left", [3, 20, 90])
 def test_few_mappings(arenadump: harness.Arenadump, tmp_path: Path, left: int) -> None:
     with few_mappings(left) as process:
-        for command in (["inject"], ["record", "--for", "1ms", "-o", tmp_path / "dump"]):
+        for command in (["inject"], ["profile", "--for", "1ms", "-o", tmp_path / "dump"]):
             done = arenadump.run(*command, process.pid)
             assert done.returncode == DENIED, done
             assert "mappings that a process may have (vm.max_map_count)" in done.stderr
@@ -41,7 +41,7 @@ def test_few_mappings(arenadump: harness.Arenadump, tmp_path: Path, left: int) -
 
 def test_mappings_for_the_agent_alone(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """It is loaded; the recorder needs more of them, whether the agent is there or not. By force it has them."""
-    record = ("record", "--for", "1ms", "-o", tmp_path / "dump")
+    record = ("profile", "--for", "1ms", "-o", tmp_path / "dump")
     with few_mappings(110) as process:
         done = arenadump.run(*record, process.pid)
         assert done.returncode == DENIED, done
@@ -56,7 +56,7 @@ def test_mappings_for_the_agent_alone(arenadump: harness.Arenadump, tmp_path: Pa
 
 def test_enough_mappings(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with few_mappings(170) as process:
-        arenadump.check("record", "--for", "1ms", "--timeout", "120s", "-o", tmp_path / "dump", process.pid)
+        arenadump.check("profile", "--for", "1ms", "--timeout", "120s", "-o", tmp_path / "dump", process.pid)
 
 
 @pytest.mark.parametrize("injected", [False, True])
@@ -75,13 +75,13 @@ def test_a_thread_more(arenadump: harness.Arenadump, injected: bool) -> None:  #
             process.kill()
 
 
-@pytest.mark.parametrize("command", [["inject"], ["trim"], ["record"]])
+@pytest.mark.parametrize("command", [["inject"], ["trim"], ["profile"]])
 def test_the_help_says_so(arenadump: harness.Arenadump, command: list[str]) -> None:
     said = " ".join(arenadump.check(*command, "--help").split())
     assert "keeps a thread" in said
 
 
-@pytest.mark.parametrize("command", [["inject"], ["trim"], ["profile"], ["profile", "record"], ["run"]])
+@pytest.mark.parametrize("command", [["inject"], ["trim"], ["profile"], ["profile", "take"], ["run"]])
 def test_the_help_of_the_command_line_says_so(command: list[str]) -> None:
     done = arenascope(*command, "--help")
     assert "keeps a thread" in " ".join(done.stdout.split()), done

@@ -133,8 +133,8 @@ def test_a_debugger_attaches_meanwhile(arenadump: harness.Arenadump, tmp_path: P
         assert inject(arenadump, process.pid)["how"] in ("present", "woken")
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "freeze"])
-def test_a_look_beside_setuid(arenadump: harness.Arenadump, mode: str) -> None:
+@pytest.mark.parametrize("mode", ["clone", "freeze"])
+def test_a_snapshot_beside_setuid(arenadump: harness.Arenadump, mode: str) -> None:
     """All signals of the thread that makes a call for us are blocked, for that one call."""
     with selfcheck(str(programs.build_portable("selfcheck")), "setxid=2", "storm=1", "threads=1") as pid:
         for _ in range(10):

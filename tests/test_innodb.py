@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tools import harness
-from tools.bounded import MEMORY, look
+from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
 from arenascope import dump_records as fmt
@@ -94,12 +94,12 @@ def test_buffer_pool_and_log_are_what_the_server_says(rows: int, arenadump: harn
     assert sum(ledger.values()) == summary["kernel"]["rss"]
 
 
-# --- Memory that only looks like InnoDB's -----------------------------------------------------------------------------
+# --- Memory that only resembles InnoDB's -----------------------------------------------------------------------------
 
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:
     with running(named("mariadbd", scratch, "forged_innodb"), kind) as pid:
-        dump = look(arenadump, pid, scratch, MEMORY)
+        dump = take_snapshot(arenadump, pid, scratch, MEMORY)
     assert dump is not None
     assert sum(int(dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS) == int(dump.meta["rss"])
     return dump

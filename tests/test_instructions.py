@@ -25,10 +25,10 @@ def test_all_code_of_libc(libc: debian.Libc) -> None:
     command = ["objdump", "-d", "-w", "--insn-width=15", str(Path(libc.directory, "libc.so.6"))]
     shown = LINE.findall(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     codes = [code.replace(" ", "") for code, text in shown if "(bad)" not in text]
-    told = subprocess.run(
+    done = subprocess.run(
         [str(LIST_INSTRUCTIONS)], input="\n".join(codes), capture_output=True, text=True, check=True
     ).stdout
-    lengths = [int(line) for line in told.splitlines()]
+    lengths = [int(line) for line in done.splitlines()]
     assert len(lengths) == len(codes) > 200000
     wrong = [(code, n) for code, n in zip(codes, lengths, strict=True) if n not in {0, len(code) // 2}]
     assert not wrong, wrong[:5]

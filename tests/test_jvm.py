@@ -85,8 +85,10 @@ def committed_says(jvm: Jvm, pid: int) -> tuple[int, int]:
     return int(heap[1]), int(code[1])
 
 
-def quiet_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, *options: str) -> tuple[dict[str, Any], int, int, int]:
-    """A look between two answers of the JVM that are the same: nothing was committed or written meanwhile."""
+def quiet_snapshot(
+    arenadump: harness.Arenadump, jvm: Jvm, pid: int, *options: str
+) -> tuple[dict[str, Any], int, int, int]:
+    """A snapshot between two answers of the JVM that are the same: nothing was committed or written meanwhile."""
     summary = arenadump.summary(pid, *options)
     start, end = reserve(part(summary, "heap"))
     for _ in range(TRIES):
@@ -94,7 +96,7 @@ def quiet_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, *options: str) 
         summary = arenadump.summary(pid, *options)
         if before == (*committed_says(jvm, pid), kernels(pid, start, end)):
             return summary, *before
-    raise AssertionError(f"the JVM was never quiet in {TRIES} looks")
+    raise AssertionError(f"the JVM was never quiet in {TRIES} snapshots")
 
 
 @pytest.mark.parametrize("collector", COLLECTORS)
@@ -102,10 +104,10 @@ def quiet_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, *options: str) 
 def test_heap_and_code_are_rows_of_their_own(
     arenadump: harness.Arenadump, jvm: Jvm, collector: str, classes: Path
 ) -> None:
-    mode = "snapshot" if collector == "Serial" else "freeze"
+    mode = "clone" if collector == "Serial" else "freeze"
     with running(jvm, classes, f"-XX:+Use{collector}GC") as pid:
         jvm.ask(pid, "GC.run")  # some collectors count at a collection only
-        summary, heap_committed, code_committed, resident = quiet_look(arenadump, jvm, pid, f"--mode={mode}")
+        summary, heap_committed, code_committed, resident = quiet_snapshot(arenadump, jvm, pid, f"--mode={mode}")
     heap, code = part(summary, "heap"), part(summary, "code")
     assert heap["found"]
     assert heap["row"] == code["row"] == "managed"
@@ -175,14 +177,14 @@ def present(pid: int, start: int, end: int) -> int:
     return sum(page for entry in entries if entry >> 63)
 
 
-def metaspace_look(arenadump: harness.Arenadump, jvm: Jvm, pid: int, scratch: Path) -> tuple[Dump, int]:
-    """A look between two answers of the JVM that are the same."""
+def metaspace_snapshot(arenadump: harness.Arenadump, jvm: Jvm, pid: int, scratch: Path) -> tuple[Dump, int]:
+    """A snapshot between two answers of the JVM that are the same."""
     for _ in range(TRIES):
         before = metaspace_says(jvm, pid)
         arenadump.check("dump", pid, "-o", scratch / "dump")
         if metaspace_says(jvm, pid) == before:
             return Dump(scratch / "dump"), before
-    raise AssertionError(f"the JVM was never quiet in {TRIES} looks")
+    raise AssertionError(f"the JVM was never quiet in {TRIES} snapshots")
 
 
 @pytest.mark.parametrize("lists", [2, 1])
@@ -191,7 +193,7 @@ def test_metaspace(arenadump: harness.Arenadump, jvm: Jvm, lists: int, classes: 
     """Without shared classes all of them are in metaspace; without compressed pointers to them there is one list."""
     one = ["-XX:-UseCompressedClassPointers"] if lists == 1 else []
     with running(jvm, classes, "-Xshare:off", *one) as pid:
-        dump, committed = metaspace_look(arenadump, jvm, pid, tmp_path)
+        dump, committed = metaspace_snapshot(arenadump, jvm, pid, tmp_path)
         (index,) = (i for i, r in enumerate(dump.runtimes) if r["kind"] == fmt.RuntimeKind.JVM_METASPACE)
         regions = [region for region in dump.regions if region["runtime"] == index]
         for region in regions:

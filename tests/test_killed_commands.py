@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kill -9 of `watch`, `exporter` and `top` at any moment: nothing is lost, torn, stopped or left behind.
+"""kill -9 of `watch`, `exporter` and `top` at any time: nothing is lost, torn, stopped or left behind.
 
 KILLS says how often each is killed; `make kills` does it 100 times.
 """
@@ -39,24 +39,24 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def longest(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds in which a command is loaded, and looks some times, on this machine now."""
+    """Seconds in which a command is loaded, and snapshots some times, on this machine now."""
     path = tmp_path_factory.mktemp("watch") / "timeline"
     command = [sys.executable, "-m", "arenascope", "watch", "--every=50ms", f"--output={path}"]
     environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(harness.arenadump_path().resolve())}
     begun = time.monotonic()
     with growing() as grows, subprocess.Popen([*command, str(grows.pid)], env=environment) as child:
-        until(lambda: path.exists() and path.stat().st_size and has_turn(path), "no turn")
+        until(lambda: path.exists() and path.stat().st_size and has_poll(path), "no poll")
         passed = time.monotonic() - begun
         child.send_signal(signal.SIGINT)
     return 1.5 * passed
 
 
-def has_turn(path: Path) -> bool:
+def has_poll(path: Path) -> bool:
     with (
         contextlib.suppress(sqlite3.Error),
         contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database,
     ):
-        return bool(database.execute("SELECT count(*) FROM turns").fetchone()[0])
+        return bool(database.execute("SELECT count(*) FROM polls").fetchone()[0])
     return False
 
 
@@ -125,33 +125,33 @@ def is_as_before(pid: int) -> bool:
 
 @pytest.mark.nightly("kills")
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_kill_9_at_any_moment(name: str, longest: float, tmp_path: Path) -> None:
+def test_kill_9_at_any_time(name: str, longest: float, tmp_path: Path) -> None:
     chance = random.Random(KILLS)
     (tmp_path / "tmp").mkdir()
-    turns = 0
+    polls = 0
     with growing() as grows:
         grows.grow(2000)
-        moments = [chance.uniform(0, longest) for _ in range(KILLS)]
-        for number, after in enumerate(moments):
+        digests = [chance.uniform(0, longest) for _ in range(KILLS)]
+        for number, after in enumerate(digests):
             killed(name, grows.pid, tmp_path, after, f"{tmp_path}.{number}")
             until(lambda: is_as_before(grows.pid), "the process is not as it was")
             grows.grow(500)
             kept = list((tmp_path / "tmp").iterdir())
-            assert len(kept) <= 1, "the next look has not taken away what a look that was killed has left"
+            assert len(kept) <= 1, "the next snapshot has not taken away what a snapshot that was killed has left"
             for each in kept:
                 assert {file.name for file in each.iterdir()} <= {"dump"}
                 os.utime(each, (0, 0))
             if name == "watch":
-                turns = is_whole(tmp_path, turns)
-                if turns == 0 and number + 1 == len(moments):  # the machine is slower now than when it was measured
-                    assert after < PATIENCE, "no turn"
-                    moments.append(longest + 2 * after)
+                polls = is_whole(tmp_path, polls)
+                if polls == 0 and number + 1 == len(digests):  # the machine is slower now than when it was measured
+                    assert after < PATIENCE, "no poll"
+                    digests.append(longest + 2 * after)
     left = {each.name.partition("-")[0] for each in tmp_path.iterdir()}
     assert left == {"tmp"} | ({"timeline", "timeline.dumps"} if name == "watch" else set())
 
 
 def is_whole(folder: Path, before: int) -> int:
-    """No turn is lost, and no dump torn. How many turns there are."""
+    """No poll is lost, and no dump torn. How many polls there are."""
     path = folder / "timeline"
     with contextlib.suppress(FileNotFoundError):
         for each in (folder / "timeline.dumps").iterdir():
@@ -161,7 +161,7 @@ def is_whole(folder: Path, before: int) -> int:
         return before
     with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        made = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'turns'").fetchone()[0]
-    now = len(read(str(path)).turns) if made else 0
+        made = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'polls'").fetchone()[0]
+    now = len(read(str(path)).polls) if made else 0
     assert now >= before
     return now

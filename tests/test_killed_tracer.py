@@ -14,9 +14,9 @@ from tools import debian, harness, held, odd
 
 MMAP, MUNMAP, CLONE, WAIT4 = (222, 215, 220, 260) if debian.NATIVE == "arm64" else (9, 11, 56, 61)
 INJECT = ("inject",)
-SNAPSHOT = ("summary", "--mode", "snapshot")
+CLONED = ("summary", "--mode", "clone")
 # The system calls that a thread makes on its own stack: in the middle of one a death does harm (docs/injection.md).
-EXPOSED = {INJECT: [MMAP, MUNMAP], SNAPSHOT: [CLONE, WAIT4]}
+EXPOSED = {INJECT: [MMAP, MUNMAP], CLONED: [CLONE, WAIT4]}
 
 
 class Victim:
@@ -53,7 +53,7 @@ def test_which_calls_are_exposed(victim: Victim, how: str, command: tuple[str, .
     assert said == [f"exposed {number}" for number in EXPOSED[command]]
 
 
-# `syscall; ret`; on aarch64 svc, and the look at whether it failed, as in syscall().
+# `syscall; ret`; on aarch64 svc, and the snapshot of whether it failed, as in syscall().
 SYSCALL_RETURN = bytes.fromhex("010000d41ffc3fb142000054c0035fd6" if debian.NATIVE == "arm64" else "0f05c3")
 
 
@@ -98,5 +98,5 @@ def test_killed_at_each_step(victim: Victim, how: str, command: tuple[str, ...])
     steps = (kill_at(victim, command, how, at) for at in itertools.count(1))
     said = list(itertools.takewhile(lambda word: word != "lived", steps))
     assert said.count("killed") > (50 if command == INJECT else 10)
-    # A call is some eleven requests: registers, signal mask, three moves, and looks between them.
+    # A call is some eleven requests: registers, signal mask, three moves, and snapshots between them.
     assert said.count("bare") <= 12 * len(EXPOSED[command])

@@ -157,7 +157,7 @@ def test_core_far_from_its_files(libc: debian.Libc, tmp_path: Path) -> None:
 @pytest.mark.nightly("emulation")
 @pytest.mark.parametrize("suite", debian.SUITES)
 def test_core_that_names_nothing(suite: str, tmp_path: Path) -> None:
-    """A core of qemu has no file names and no ELF headers: all that is writable is looked at, and arm64 is found."""
+    """A core of qemu has no file names and no ELF headers: all that is writable is inspected, and arm64 is found."""
     libc = fetched(suite, "arm64")
     emulator = debian.emulator()
     program = programs.build_portable("alloc", "arm64")
@@ -257,7 +257,7 @@ def test_jemalloc_preloaded() -> None:
         answer = by_source(pid)["any"]
     assert answer["kind"] == "jemalloc"
     assert "libjemalloc.so.2" in answer["detail"]
-    (libc,) = answer["libcs"]  # still looked at, and idle
+    (libc,) = answer["libcs"]  # still inspected, and idle
     assert libc["proven"]
     assert not libc["started"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Several processes' turns: who wants to be alone is so, and comes before those that came earlier."""
+"""What several processes may do: who wants to be alone is so, and comes before those that came earlier."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SPAWN = multiprocessing.get_context("spawn")  # a child by fork() would hold the
 
 
 def take(folder: Path, name: str, until: Event, *, alone: bool) -> None:
-    """Writes down when its turn begins and ends."""
+    """Writes down when its time begins and ends."""
     machine_lock.LOCKS = folder
     (folder / f"{name}.wants").touch()
-    with machine_lock.turn(alone=alone):
+    with machine_lock.held(alone=alone):
         (folder / f"{name}.begins").write_text(str(time.monotonic()))
         until.wait(60)
         (folder / f"{name}.ends").write_text(str(time.monotonic()))
@@ -35,7 +35,7 @@ def test_who_wants_to_be_alone_comes_first(tmp_path: Path, monkeypatch: pytest.M
         wait_for((tmp_path / f"{name}.wants").exists)
         time.sleep(0.3)  # until it waits: it does not say so
 
-    with machine_lock.turn(alone=True):
+    with machine_lock.held(alone=True):
         start("shared", alone=False)
         start("alone", alone=True)
         assert not list(tmp_path.glob("*.begins"))
@@ -52,7 +52,7 @@ def test_who_wants_to_be_alone_comes_first(tmp_path: Path, monkeypatch: pytest.M
 def test_those_that_do_not_are_in_their_turns_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_lock, "LOCKS", tmp_path)
     end = SPAWN.Event()
-    with machine_lock.turn(alone=False):
+    with machine_lock.held(alone=False):
         other = SPAWN.Process(target=take, args=(tmp_path, "shared", end), kwargs={"alone": False})
         other.start()
         wait_for((tmp_path / "shared.begins").exists)

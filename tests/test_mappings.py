@@ -35,7 +35,7 @@ def check_sum(summary: dict[str, Any]) -> None:
     assert anonymous["copies_of_files"] == summary["ledger"]["file_copies"]
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_each_mapping_has_what_the_kernel_counts(arenadump: harness.Arenadump, mode: str) -> None:
     with mapped() as (pid, kinds):
         summary = arenadump.summary(pid, f"--mode={mode}")

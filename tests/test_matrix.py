@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""aarch64: a thread that has something in the registers of SME is looked at, and not used.
+"""aarch64: a thread that has something in the registers of SME is inspected, and not used.
 
 A function is called with streaming mode and ZA off. A system call ends streaming mode, with all that its vectors held.
 """
@@ -42,7 +42,7 @@ if platform.machine() == "aarch64":  # elsewhere there is no test to be skipped
 
     @pytest.mark.parametrize("mode", ["auto", "freeze", "live"])
     @pytest.mark.parametrize("what", REFUSED)
-    def test_sme_is_looked_at(arenadump: harness.Arenadump, what: str, mode: str) -> None:
+    def test_sme_is_inspected(arenadump: harness.Arenadump, what: str, mode: str) -> None:
         with holding(what) as pid:
             arenadump.check("summary", "--mode", mode, pid)
 
@@ -50,7 +50,7 @@ if platform.machine() == "aarch64":  # elsewhere there is no test to be skipped
     def test_sme_by_snapshot(arenadump: harness.Arenadump, what: str) -> None:
         """A clone is a system call: ZA stays over it, streaming mode does not."""
         with holding(what) as pid:
-            done = arenadump.run("summary", "--mode", "snapshot", pid)
+            done = arenadump.run("summary", "--mode", "clone", pid)
             assert done.returncode == 0 or "streaming mode (SME)" in done.stderr, done
             assert what == "streaming" or done.returncode == 0, done
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from test_dump_folder import files, summary_of
-from test_timeline import MIB, started, told
+from test_timeline import MIB, next_line, started
 from test_triggers import HOLDS, PATIENCE, Watching, appears, hold, hourly, watching
 from tools import kernel
 
@@ -66,7 +66,7 @@ class Strained:
     def do(self, word: str, number: int = 0) -> None:
         assert self.child.stdin
         print(word, number, file=self.child.stdin, flush=True)
-        assert told(self.child) == "done\n"
+        assert next_line(self.child) == "done\n"
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def strained(tmp_path: Path) -> Iterator[Strained]:
         out.flush()
         os.fsync(out.fileno())
     with limited("arenascope-notices") as group, started(STRAINS, large) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         (group.path / "cgroup.procs").write_text(str(child.pid))
         yield Strained(child, group.path)
 
@@ -108,16 +108,16 @@ def last_dump(watched: Watching) -> str:
 
 def test_a_limit_that_is_met_and_a_kill_have_a_dump_each(tmp_path: Path) -> None:
     with strained(tmp_path) as strain, watching(strain.pid, tmp_path, "oom") as watched:
-        assert watched.turn() == []
-        assert watched.turn() == []
+        assert watched.poll() == []
+        assert watched.poll() == []
         strain.do("read")
-        assert watched.turn() == ["oom"]
+        assert watched.poll() == ["oom"]
         assert f"times in {strain.cgroup}" in last_dump(watched)
         assert "(oom: the limit was met, " in last_dump(watched)
         strain.do("read")
-        assert watched.turn() == ["oom"], "it goes on"
+        assert watched.poll() == ["oom"], "it goes on"
         strain.do("write", 2 * LIMIT // MIB)
-        assert watched.turn() == ["oom"] * 2
+        assert watched.poll() == ["oom"] * 2
         assert f"the kernel killed for want of memory, 1 times in {strain.cgroup}" in last_dump(watched)
     for each in files(tmp_path / "dumps"):
         assert summary_of(each).target.pid == strain.pid
@@ -125,32 +125,32 @@ def test_a_limit_that_is_met_and_a_kill_have_a_dump_each(tmp_path: Path) -> None
 
 def test_a_notice_is_new_after_a_minute_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with strained(tmp_path) as strain, watching(strain.pid, tmp_path, "oom") as watched:
-        watched.turn()
+        watched.poll()
         for expected in (1, 1, 2):
             if expected == 2:
                 monkeypatch.setattr(memory_pressure, "STILL", 0.0)
             strain.do("read")
-            assert watched.turn() == ["oom"] * expected
+            assert watched.poll() == ["oom"] * expected
 
 
-def test_who_was_killed_before_a_look_is_told(tmp_path: Path) -> None:
+def test_who_was_killed_before_a_snapshot_is_told(tmp_path: Path) -> None:
     with limited("arenascope-notices") as group, started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         (group.path / "cgroup.procs").write_text(str(child.pid))
         with watching(child.pid, tmp_path, "oom") as watched:
-            watched.turn()
+            watched.poll()
             assert child.stdin
             print(2 * LIMIT // MIB, file=child.stdin, flush=True)
             assert child.wait(PATIENCE) == -signal.SIGKILL
-            assert watched.turn() == []
+            assert watched.poll() == []
             (line,) = [each for each in watched.said if "killed for want" in each]
             assert line.startswith("no dump (oom: ")
-            assert line.endswith(f"no look at process {child.pid} came in time")
+            assert line.endswith(f"no snapshot of process {child.pid} came in time")
             assert line in (watched.says() or "")
 
 
 def test_a_stall_wakes_the_watch(tmp_path: Path) -> None:
-    """By the real command, which looks once an hour."""
+    """By the real command, which inspects once an hour."""
     whole = Path("/proc/pressure/memory")
     if not whole.exists():
         pytest.xfail("this kernel has no PSI")
@@ -218,8 +218,8 @@ def test_the_counts_of_version_2(tmp_path: Path) -> None:
     write(own.parent, "memory.events", max=90)
     assert found.of(V2, [place])[0] == []
     write(own.parent, "memory.events.local", max=3, high=1)
-    told = found.of(V2, [place])[0]
-    assert [(each.kind, each.says) for each in told] == [
+    next_line = found.of(V2, [place])[0]
+    assert [(each.kind, each.says) for each in next_line] == [
         ("oom", f"the limit was met, 2 times in {own.parent}"),
         ("pressure", f"memory.high was met, 1 times in {own.parent}"),
     ]
@@ -231,18 +231,18 @@ def test_what_nobody_counts_is_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     vmstat.write_text("pgfault 9\noom_kill 4\n")
     monkeypatch.setattr(memory_pressure, "VMSTAT", vmstat)
     with started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         with watching(child.pid, tmp_path, "oom,pressure=1ms") as watched:
-            watched.watch.keeper.triggers._mounts = []  # type: ignore[union-attr, misc]
-            assert watched.turn() == []
+            watched.watch.triggered.triggers._mounts = []  # type: ignore[union-attr, misc]
+            assert watched.poll() == []
             hold(child, 1)
-            assert watched.turn() == []
+            assert watched.poll() == []
             lines = [each for each in watched.said if f"process {child.pid}" in each]
             assert [line.split(",")[0] for line in lines] == ["oom", "pressure"]
             assert "the kills of the whole machine count instead" in lines[0]
             assert "the kernel has no PSI" in lines[1]
             vmstat.write_text("pgfault 9\noom_kill 5\n")
-            assert watched.turn() == ["oom"]
+            assert watched.poll() == ["oom"]
             assert "killed for want of memory, 1 times in the machine" in last_dump(watched)
 
 
@@ -268,7 +268,7 @@ def test_counts_that_move_are_an_alarm(version_2: Path) -> None:
     with Bell().listening() as bell:
         for _ in range(2):
             with started("print('ready', flush=True); input()") as child:
-                assert told(child) == "ready\n"
+                assert next_line(child) == "ready\n"
                 (version_2 / "cgroup.procs").write_text(str(child.pid))
                 ((fd, _),) = alarms.poll.poll(10_000)
                 alarms.heard({fd})
@@ -322,7 +322,7 @@ def test_a_cgroup_of_many_processes_is_asked_once(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(memory_pressure, "counts_of", ask)
     with started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         both = [process for process in map(process_at, (os.getpid(), child.pid)) if process]
         assert len(both) == 2
         Triggers([When("oom")]).poll(both)

@@ -37,7 +37,7 @@ def under_mimalloc(suite: str, *args: str, program: str = "knows") -> list[str]:
     return [*command[:3], "--preload", str(preloadable(preload)), *command[3:]]
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 @pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_all_blocks_are_in_it(suite: str, mode: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Those of 50 MiB, too, which have mappings of their own in 3.0."""

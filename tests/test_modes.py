@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The consistency modes: answers that are one moment, targets that do not notice, and refusals that say why."""
+"""The consistency modes: answers that are one instant, targets that do not notice, and refusals that say why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("pages_stay")
 
 FIND_LIBC = Path(os.environ.get("FIND_LIBC", harness.ROOT / "build/tests/unit/find_libc"))
 SOAK_SECONDS = 2  # make nightly PART=soak: half an hour
-LOOKS = 4
+SNAPSHOTS = 4
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def check_exact(summary: dict[str, Any], *unknown: str) -> None:
 
 
 def check_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Two looks at a target at rest: they differ in how and when they were made, and in what is said of that."""
+    """Two snapshots of a target at rest: they differ in how and when they were made, and in what is said of that."""
     assert one.keys() == other.keys()
     for part in one.keys() - {"snapshot", "warnings"}:
         assert one[part] == other[part], part
@@ -53,14 +53,14 @@ def check_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 @pytest.mark.nearest
 @pytest.mark.parametrize("threads", [1, 4, 16])
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
-def test_one_moment_of_a_storm(
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
+def test_one_instant_of_a_storm(
     libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump, mode: str, threads: int
 ) -> None:
     """Each thread holds a fixed number of blocks, give or take the one at hand: so must what is found in use."""
     counts = soak.Counts()
     target = soak.Target(libc.command(selfcheck, f"storm={threads}", "blocks=500"), counts)
-    for _ in range(LOOKS):
+    for _ in range(SNAPSHOTS):
         # However busy the machine is: how long it may take is another test's business.
         summary = arenadump.summary(target.pid, "--mode", mode, "--max-pause=60s")
         assert summary["snapshot"]["mode"] == mode
@@ -108,7 +108,7 @@ def test_snapshot_is_what_freeze_says(postures: Path, arenadump: harness.Arenadu
     """Of a target at rest the two agree on everything but the way, and on what the kernel says."""
     with posture(postures, "plain") as process:
         frozen = arenadump.summary(process.pid, "--mode", "freeze")
-        cloned = arenadump.summary(process.pid, "--mode", "snapshot")
+        cloned = arenadump.summary(process.pid, "--mode", "clone")
         check_same(cloned, frozen)
         assert cloned["kernel"]["rss"] == harness.smaps(process.pid, "Rss")
         assert "counted" in notes(cloned)
@@ -119,7 +119,7 @@ def test_snapshot_is_what_freeze_says(postures: Path, arenadump: harness.Arenadu
 def test_live_stops_nothing(own_libc: debian.Libc, selfcheck: Path, arenadump: harness.Arenadump) -> None:
     counts = soak.Counts()
     target = soak.Target(own_libc.command(selfcheck, "storm=4", "waits=1"), counts)
-    for _ in range(LOOKS):
+    for _ in range(SNAPSHOTS):
         summary = arenadump.summary(target.pid, "--mode", "live")
         assert summary["snapshot"]["mode"] == "live"
         assert summary["snapshot"]["pause_ms"] == 0
@@ -131,7 +131,7 @@ def test_live_stops_nothing(own_libc: debian.Libc, selfcheck: Path, arenadump: h
 
 @pytest.mark.parametrize("load", soak.LOADS, ids=" ".join)
 def test_soak(selfcheck: Path, arenadump: harness.Arenadump, load: tuple[str, ...]) -> None:
-    """In all modes, and killed while it looks; `make soak` does so for hours."""
+    """In all modes, and killed while it inspects; `make soak` does so for hours."""
     counts = soak.Counts()
     soak.soak(SOAK_SECONDS, [str(selfcheck), *load], arenadump, counts, seed=7)
     assert not counts.wrong, json.dumps(counts.report(), indent=1)
@@ -141,7 +141,7 @@ def test_soak(selfcheck: Path, arenadump: harness.Arenadump, load: tuple[str, ..
 def test_heap_that_children_do_not_get(postures: Path, arenadump: harness.Arenadump, name: str) -> None:
     """A clone has not got it either: where that shows only in the clone, its answer is dropped."""
     with posture(postures, name) as process:
-        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        summary = arenadump.summary(process.pid, "--mode", "clone")
         assert summary["snapshot"]["mode"] == "freeze"
         assert "MADV_DONTFORK" in notes(summary)
         check_exact(summary)
@@ -154,8 +154,8 @@ def test_own_memory_that_children_do_not_get(postures: Path, arenadump: harness.
     """Its pages are counted in the target, as those of files are, and malloc's in the clone."""
     with posture(postures, name) as process:
         frozen = arenadump.summary(process.pid, "--mode", "freeze")
-        cloned = arenadump.summary(process.pid, "--mode", "snapshot")
-        assert cloned["snapshot"]["mode"] == "snapshot", notes(cloned)
+        cloned = arenadump.summary(process.pid, "--mode", "clone")
+        assert cloned["snapshot"]["mode"] == "clone", notes(cloned)
         check_same(cloned, frozen)
         check_exact(cloned)
         assert cloned["kernel"]["rss"] == harness.smaps(process.pid, "Rss")
@@ -174,8 +174,8 @@ def test_node(arenadump: harness.Arenadump) -> None:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         kept = " dc" in soak.read(Path(f"/proc/{process.pid}/smaps"))
-        summary = arenadump.summary(process.pid, "--mode", "snapshot")
-        assert summary["snapshot"]["mode"] == "snapshot", notes(summary)
+        summary = arenadump.summary(process.pid, "--mode", "clone")
+        assert summary["snapshot"]["mode"] == "clone", notes(summary)
         assert ("MADV_DONTFORK" in notes(summary)) == kept
         check_exact(summary, "managed")  # of the V8 of Debian 11, arenascope does not know the heap
         assert process.poll() is None
@@ -205,13 +205,13 @@ def test_auto_never_stops_for_longer_than_promised(postures: Path, arenadump: ha
 def test_seccomp(postures: Path, arenadump: harness.Arenadump) -> None:
     """With CAP_SYS_ADMIN the filter is suspended for the call; without it the target is not asked to make one."""
     with posture(postures, "seccomp") as process:
-        summary = arenadump.summary(process.pid, "--mode", "snapshot")
-        assert summary["snapshot"]["mode"] == ("snapshot" if os.geteuid() == 0 else "freeze")
+        summary = arenadump.summary(process.pid, "--mode", "clone")
+        assert summary["snapshot"]["mode"] == ("clone" if os.geteuid() == 0 else "freeze")
         check_exact(summary)
         if os.geteuid() == 0 and shutil.which("setpriv"):
             less = ["setpriv", "--bounding-set=-sys_admin", str(arenadump.path)]
             done = subprocess.run(
-                [*less, "summary", "--json", "--mode=snapshot", str(process.pid)], capture_output=True, check=True
+                [*less, "summary", "--json", "--mode=clone", str(process.pid)], capture_output=True, check=True
             )
             summary = json.loads(done.stdout)
             assert summary["snapshot"]["mode"] == "freeze"
@@ -226,7 +226,7 @@ def test_limit_on_processes(postures: Path, arenadump: harness.Arenadump, tmp_pa
     try:
         user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         with posture(program, "nproc", *user) as process:
-            summary = arenadump.summary(process.pid, "--mode", "snapshot")
+            summary = arenadump.summary(process.pid, "--mode", "clone")
             assert summary["snapshot"]["mode"] == "freeze"
             assert "limit on processes" in notes(summary)
             check_exact(summary)
@@ -239,7 +239,7 @@ def test_waiting_for_every_child(postures: Path, arenadump: harness.Arenadump) -
     """Only who waits with __WALL can see the clone: it takes it off our hands then, and nothing is left."""
     with posture(postures, "wall") as process:
         for _ in range(3):
-            check_exact(arenadump.summary(process.pid, "--mode", "snapshot"))
+            check_exact(arenadump.summary(process.pid, "--mode", "clone"))
         assert children(process.pid) == []
         assert "children none" in ask(process)
 
@@ -247,10 +247,10 @@ def test_waiting_for_every_child(postures: Path, arenadump: harness.Arenadump) -
 def test_stopped_target_stays_stopped(postures: Path, arenadump: harness.Arenadump) -> None:
     with posture(postures, "plain") as process:
         os.kill(process.pid, signal.SIGSTOP)
-        summary = arenadump.summary(process.pid, "--mode", "snapshot")
+        summary = arenadump.summary(process.pid, "--mode", "clone")
         assert summary["snapshot"]["mode"] == "freeze"
         assert "SIGSTOP" in notes(summary)
-        # A thread that is let go takes a moment to stop again.
+        # A thread that is let go takes an instant to stop again.
         assert wait_until(lambda: "State:\tT" in soak.read(Path(f"/proc/{process.pid}/status")))
         os.kill(process.pid, signal.SIGCONT)
         assert ask(process) == "seen 0, children none"
@@ -274,7 +274,7 @@ def is_over(supervisor: int) -> bool:
 
 
 def wait_until(what: Any, seconds: float = 10) -> bool:
-    """Was it so at some moment? A stopped target, for one, is not in state T while a supervisor tries to trace it."""
+    """Was it so at some instant? A stopped target, for one, is not in state T while a supervisor tries to trace it."""
     deadline = time.monotonic() + seconds
     while not what():
         if time.monotonic() >= deadline:
@@ -285,7 +285,7 @@ def wait_until(what: Any, seconds: float = 10) -> bool:
 
 def caught(target: soak.Target, arenadump: harness.Arenadump) -> tuple[subprocess.Popen[bytes], int]:
     """A snapshot that is held (SIGSTOP) while its clone is there, however fast it is; and its supervisor."""
-    command = [str(arenadump.path), "chunks", "--mode", "snapshot", str(target.pid)]
+    command = [str(arenadump.path), "chunks", "--mode", "clone", str(target.pid)]
     for _attempt in range(20):
         # Nobody reads its output: it is there until it is killed.
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -303,11 +303,13 @@ def caught(target: soak.Target, arenadump: harness.Arenadump) -> tuple[subproces
         process.communicate()
         assert wait_until(lambda: children(target.pid) == [])
     target.process.kill()
-    raise AssertionError("no look was caught while its clone was there")
+    raise AssertionError("no snapshot was caught while its clone was there")
 
 
 @pytest.fixture
-def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[soak.Target, subprocess.Popen[bytes]]]:
+def slow_snapshot(
+    selfcheck: Path, arenadump: harness.Arenadump
+) -> Iterator[tuple[soak.Target, subprocess.Popen[bytes]]]:
     """A snapshot of a large heap, caught while the clone is there."""
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=400000"], counts)
@@ -325,23 +327,23 @@ def slow_look(selfcheck: Path, arenadump: harness.Arenadump) -> Iterator[tuple[s
         target.process.wait()
 
 
-def test_inspector_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
-    target, process = slow_look
+def test_inspector_is_killed(slow_snapshot: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+    target, process = slow_snapshot
     process.kill()
     assert wait_until(lambda: children(target.pid) == [])
 
 
-def test_supervisor_is_killed(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+def test_supervisor_is_killed(slow_snapshot: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
     """Then nobody has the clone reaped: it is dead (PTRACE_O_EXITKILL), and waits for the target's own end."""
-    target, process = slow_look
+    target, process = slow_snapshot
     (supervisor,) = supervisors(process.pid)
     os.kill(supervisor, signal.SIGKILL)
     assert wait_until(lambda: all("State:\tZ" in soak.read(Path(f"/proc/{c}/status")) for c in children(target.pid)))
 
 
-def test_stopped_while_cloned(slow_look: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
+def test_stopped_while_cloned(slow_snapshot: tuple[soak.Target, subprocess.Popen[bytes]]) -> None:
     """A target that is stopped by a signal cannot reap; it does as soon as it goes on."""
-    target, process = slow_look
+    target, process = slow_snapshot
     os.kill(target.pid, signal.SIGSTOP)
     process.kill()
     time.sleep(0.3)
@@ -353,13 +355,13 @@ def test_stopped_while_cloned(slow_look: tuple[soak.Target, subprocess.Popen[byt
 def test_target_ends_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> None:
     counts = soak.Counts()
     target = soak.Target([str(selfcheck), "storm=1", "blocks=100000"], counts)
-    command = [str(arenadump.path), "summary", "--json", "--mode", "snapshot", str(target.pid)]
+    command = [str(arenadump.path), "summary", "--json", "--mode", "clone", str(target.pid)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert wait_until(lambda: process.poll() is not None or children(target.pid))
     target.process.kill()
     target.process.wait()
     out, err = process.communicate(timeout=60)
-    # The clone outlives it: an answer of that moment, or a plain refusal.
+    # The clone outlives it: an answer of that time, or a plain refusal.
     assert process.returncode in (0, 7), err
     if process.returncode == 0:
         assert json.loads(out)["snapshot"]["torn_chunks"] == 0
@@ -370,7 +372,7 @@ def test_target_ends_before_its_files_are_counted(postures: Path, arenadump: har
     ended = 0
     for _ in range(50):
         with posture(postures, "ends") as process:
-            done = arenadump.run("summary", "--json", "--mode", "snapshot", process.pid)
+            done = arenadump.run("summary", "--json", "--mode", "clone", process.pid)
         assert done.returncode in (0, 7), done.stderr
         if done.returncode == 0:
             summary = json.loads(done.stdout)
@@ -420,11 +422,11 @@ def test_execs_while_cloned(selfcheck: Path, arenadump: harness.Arenadump) -> No
         target.process.wait()
 
 
-def test_a_look_ends_without_cancelling_a_thread(arenadump: harness.Arenadump) -> None:
+def test_a_snapshot_ends_without_cancelling_a_thread(arenadump: harness.Arenadump) -> None:
     """A libc may lose the signal by which it cancels one: then whoever joins that thread waits for ever."""
     lost = programs.build("no_cancel", "-shared", "-fPIC")
     with odd.running([str(odd.build("posing")), "idle"]) as pid:
-        for mode in ("live", "freeze", "snapshot"):
+        for mode in ("live", "freeze", "clone"):
             command = [str(arenadump.path), "summary", "--mode", mode, str(pid)]
             environment = {**os.environ, "LD_PRELOAD": str(lost)}
             subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=120)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel moves pages while a target is looked at (compaction): on its way a page is neither absent nor in swap."""
+"""The kernel moves pages while a target is inspected (compaction): on its way a page is neither absent nor in swap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools import debian, harness
 pytestmark = [pytest.mark.alone, pytest.mark.nightly("limits")]
 
 COMPACT = Path("/proc/sys/vm/compact_memory")
-LOOKS = 12
+SNAPSHOTS = 12
 NOISE = 64 << 20
 
 
@@ -56,9 +56,9 @@ def test_no_page_is_missed(churn_program: Path, arenadump: harness.Arenadump) ->
         program.ask("go")
         before = arenadump.summary(program.pid)
         with compaction():
-            looks = [arenadump.run("summary", "--json", "--mode", "freeze", program.pid) for _ in range(LOOKS)]
+            snapshots = [arenadump.run("summary", "--json", "--mode", "freeze", program.pid) for _ in range(SNAPSHOTS)]
             # A freeze is given up after a time, and moving pages takes much of it.
-            seen = [json.loads(look.stdout) for look in looks if look.returncode == 0]
+            seen = [json.loads(snapshot.stdout) for snapshot in snapshots if snapshot.returncode == 0]
         for summary in seen:
             assert summary["snapshot"]["torn_chunks"] == 0
             assert [w for w in summary["warnings"] if w["code"] != "note"] == []

@@ -65,7 +65,7 @@ def test_releases_of_musl(suite: str, arenadump: harness.Arenadump) -> None:
     check_rows(summary, found["resident"])
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_musl_in_each_mode(mode: str, arenadump: harness.Arenadump) -> None:
     with holding([musl_program()]) as (pid, _):
         summary = arenadump.summary(pid, f"--mode={mode}")

@@ -22,7 +22,7 @@ import pytest
 from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
 from tools.preload import preloadable
-from tools.profiling import recording
+from tools.profiling import profiling
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
@@ -120,7 +120,7 @@ def test_profile(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         assert f"arenascope profile {pid} --for 60s " in command
         printed = shell(command.replace("60s", "1s"), arenadump, tmp_path)
         assert "PyBytes_FromStringAndSize" in printed or "<module>" in printed or "_PyBytes" in printed
-        with recording(arenadump, pid, tmp_path / "dump"):
+        with profiling(arenadump, pid, tmp_path / "dump"):
             assert not [each for each in steps(arenadump, pid) if "profile" in each]
 
 
@@ -129,9 +129,9 @@ def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: 
     found = {finding.rule: finding for finding in judge(Facts(summary)).findings}
     assert not [step for finding in found.values() for step in finding.next if "owners" in step.command]
     pins = found["stranded by pins"].evidence
-    assert re.search(r"Nothing but Connection held by open_connections \(keeps\S*\) is in use on 1,\d{3} of the", pins)
+    assert re.search(r"Nothing but Connection held by open_connections \(owning\S*\) is in use on 1,\d{3} of the", pins)
     held = _of_graph(Facts(summary))
-    assert "open_connections (keeps" in held
+    assert "open_connections (owning" in held
     types = held.partition("The largest types: ")[2]
     assert f"Connection ({size(48 * len(keeps.of['Connection']))}), Session (" in types
     assert f"in {summary.graph.direct.count} chunks is lost" in held  # type: ignore[union-attr]

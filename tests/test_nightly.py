@@ -17,9 +17,9 @@ PASSED = nightly.Result("1234567", "2026-01-02", "passed, 3 passed", 4)
 
 def test_each_mark_has_its_part() -> None:
     """And no part runs marks that there are not."""
-    told = " ".join(command for part in nightly.PARTS.values() for command in part.commands)
-    assert [part for part in tiers.PARTS if f"--tier {part}" not in told] == []
-    assert told.count("--tier ") == len(tiers.PARTS)
+    answer = " ".join(command for part in nightly.PARTS.values() for command in part.commands)
+    assert [part for part in tiers.PARTS if f"--tier {part}" not in answer] == []
+    assert answer.count("--tier ") == len(tiers.PARTS)
 
 
 def test_the_page_has_each_part() -> None:

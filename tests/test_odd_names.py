@@ -15,7 +15,7 @@ import pytest
 import test_bad_input
 import test_modes
 import test_profile_entry
-from test_timeline_damage import BOOT, MIB, moment
+from test_timeline_damage import BOOT, MIB, digest
 from tools import harness, odd
 
 from arenascope import private_files
@@ -24,7 +24,7 @@ from arenascope.humanize import json_text, printable, utf8
 from arenascope.timeline import cgroup, process_group
 from arenascope.timeline.process_group import Identity, OfCommand, all_processes, process_at
 from arenascope.timeline.reader import read
-from arenascope.timeline.store import Member, Taken, TimelineStore, Turn
+from arenascope.timeline.store import Member, Poll, Taken, TimelineStore
 
 NAME = b"\xff\xe2\x82X\x1b[2J"
 ARGUMENT = b"\xfe\x1b]0;x\x07"
@@ -71,7 +71,7 @@ def test_a_process_keeps_its_name(arenadump: harness.Arenadump, tmp_path: Path, 
         out.decode("utf-8")
 
 
-def test_the_tests_look_past_such_a_process() -> None:
+def test_the_tests_inspect_past_such_a_process() -> None:
     """Those that ask each process of the machine for its name."""
     with odd.called(NAME, ARGUMENT) as pid:
         assert not test_bad_input.is_kernel_thread(pid)
@@ -82,11 +82,11 @@ def test_the_tests_look_past_such_a_process() -> None:
 def test_the_store_takes_any_name(tmp_path: Path) -> None:
     name = NAME.decode("utf-8", "surrogateescape")
     with closing(TimelineStore(str(tmp_path / "timeline"), {"watched": f"command {name}"}, 64 * MIB, BOOT)) as store:
-        look = Taken(Member(Identity(1, 1), 1, name, name, name), moment(1), 10**18, {})
-        store.add(Turn(10**18, 1, 1, 1, 1, f"process 1 ({name}): gone", [look]))
+        snapshot = Taken(Member(Identity(1, 1), 1, name, name, name), digest(1), 10**18, {})
+        store.add(Poll(10**18, 1, 1, 1, 1, f"process 1 ({name}): gone", [snapshot]))
     held = read(str(tmp_path / "timeline"))
     assert held.about["watched"] == f"command {REPLACED}"
-    assert held.turns[0].says == f"process 1 ({REPLACED}): gone"
+    assert held.polls[0].notes == f"process 1 ({REPLACED}): gone"
     assert (held.processes[0].comm, held.processes[0].exe, held.processes[0].cmdline) == (REPLACED,) * 3
 
 

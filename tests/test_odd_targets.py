@@ -214,7 +214,7 @@ def test_a_second_libc(arenadump: harness.Arenadump) -> None:
     assert second["noncontiguous"] or second["ledger"]["in_use"] >= 100 * 1008
 
 
-def test_memory_that_looks_like_mmapped_chunks(arenadump: harness.Arenadump, own_libc: debian.Libc) -> None:
+def test_memory_that_resembles_mmapped_chunks(arenadump: harness.Arenadump, own_libc: debian.Libc) -> None:
     """As Java's tables do: what mp_ counts tells the true ones."""
     program = programs.build_portable("odd/decoys")
     with odd.running(own_libc.command(program)) as pid:
@@ -248,7 +248,7 @@ def test_many_mapped_files(arenadump: harness.Arenadump) -> None:
     assert summary["chunks"]["in_use"]["count"] >= 500
 
 
-def test_more_objects_than_are_looked_at(arenadump: harness.Arenadump) -> None:
+def test_more_objects_than_are_inspected(arenadump: harness.Arenadump) -> None:
     """What cannot be found is not nothing."""
     with odd.running([str(odd.build("odd/files")), "9000", "code"]) as pid:
         summary = arenadump.summary(pid, *PATIENT)

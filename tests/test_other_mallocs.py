@@ -31,7 +31,7 @@ def with_jemalloc(suite: str | None = None) -> Iterator[tuple[int, int]]:
         yield process.pid, int(mapped[1]) + int(retained[1])
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_jemalloc_has_all_that_it_says(arenadump: harness.Arenadump, mode: str) -> None:
     with with_jemalloc() as (pid, taken):
         summary = arenadump.summary(pid, f"--mode={mode}")
@@ -82,7 +82,7 @@ def with_mimalloc() -> Iterator[int]:
         yield process.pid
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_mimallocs_segments(arenadump: harness.Arenadump, mode: str) -> None:
     with with_mimalloc() as pid:
         summary = arenadump.summary(pid, f"--mode={mode}")
@@ -124,7 +124,7 @@ def php(**environment: str) -> Iterator[tuple[int, int, int]]:
         yield process.pid, used, taken
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_phps_heap_is_what_php_says(arenadump: harness.Arenadump, mode: str) -> None:
     with php() as (pid, used, taken):
         summary = arenadump.summary(pid, f"--mode={mode}")

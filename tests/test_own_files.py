@@ -144,7 +144,7 @@ def test_a_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def connecting(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
-    """Does something at the moment at which SQLite opens a file, after all that was made sure of."""
+    """Does something at the time at which SQLite opens a file, after all that was made sure of."""
     real = sqlite3.connect
 
     def connect(path: str, **options: Any) -> sqlite3.Connection:
@@ -178,20 +178,20 @@ def test_no_journal_is_made_while_the_file_is(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_timeline_that_others_may_write_is_read_from_a_copy(timeline: Path, tmp_path: Path) -> None:
-    turns = len(read(str(timeline)).turns)
+    polls = len(read(str(timeline)).polls)
     nowhere, beside = tmp_path / "nowhere", Path(f"{timeline}-wal")
     for each in (beside, Path(f"{timeline}-shm")):
         each.unlink()  # of the reading
     beside.symlink_to(nowhere)  # SQLite would make it, and give it to the owner of the timeline
-    assert len(read(str(timeline)).turns) == turns
+    assert len(read(str(timeline)).polls) == polls
     assert not nowhere.exists()
     beside.unlink()
     os.mkfifo(beside)  # SQLite would wait for ever
-    assert len(read(str(timeline)).turns) == turns
+    assert len(read(str(timeline)).polls) == polls
     beside.unlink()
     timeline.chmod(0o666)
     assert untouchable(str(timeline)) != str(timeline)
-    assert len(read(str(timeline)).turns) == turns
+    assert len(read(str(timeline)).polls) == polls
     assert [each.name for each in tmp_path.iterdir()] == ["timeline"]
 
 
@@ -201,17 +201,17 @@ def test_the_copy_has_the_log_too_and_goes(good: Path, tmp_path: Path) -> None:
     other.mkdir()
     path = other / "timeline"
     shutil.copy(good, path)
-    db = sqlite3.connect(path, isolation_level=None)  # as long as it is open, its turn is in the log
+    db = sqlite3.connect(path, isolation_level=None)  # as long as it is open, its write is in the log
     db.execute("INSERT INTO turns VALUES (1000, 1, 1, 0, 1, 1, NULL)")
     for each in other.iterdir():
         os.chown(each, NOBODY, NOBODY)
     os.chown(other, NOBODY, NOBODY)
     copied = Path(untouchable(str(path)))
     assert stat.S_IMODE(copied.parent.stat().st_mode) == 0o700
-    assert len(read(str(path)).turns) == len(read(str(good)).turns) + 1
+    assert len(read(str(path)).polls) == len(read(str(good)).polls) + 1
     assert Path(untouchable(str(path))) == copied  # a command reads it several times
     db.execute("INSERT INTO turns VALUES (1001, 1, 1, 0, 1, 1, NULL)")
-    assert len(read(str(path)).turns) == len(read(str(good)).turns) + 2
+    assert len(read(str(path)).polls) == len(read(str(good)).polls) + 2
     assert not copied.exists()
     db.close()
     Copy.last = None

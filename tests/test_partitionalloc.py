@@ -52,32 +52,32 @@ def said(browser: Any, page: Any) -> dict[int, dict[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def looks(arenadump: harness.Arenadump) -> list[tuple[dict[str, int], dict[str, Any]]]:
-    """Of each process: what it says, and a look at it."""
+def snapshots(arenadump: harness.Arenadump) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """Of each process: what it says, and a snapshot of it."""
     with chromium() as browser:
         page = browser.new_page()
         page.set_content(PAGE)
         says = said(browser, page)
         assert len(says) > 2  # renderers, and the processes for graphics and the network
-        return [(told, arenadump.summary(pid)) for pid, told in says.items()]
+        return [(answer, arenadump.summary(pid)) for pid, answer in says.items()]
 
 
-def test_all_that_is_committed_is_in_it(looks: list[tuple[dict[str, int], dict[str, Any]]]) -> None:
-    """The browser goes on between its own count and the look, and its other partitions are in the same pools."""
-    for told, summary in looks:
+def test_all_that_is_committed_is_in_it(snapshots: list[tuple[dict[str, int], dict[str, Any]]]) -> None:
+    """The browser goes on between its own count and the snapshot, and its other partitions are in the same pools."""
+    for answer, summary in snapshots:
         found = allocator(summary, "partitionalloc")
         assert found["found"]
         assert "slot spans lead back" in found["evidence"]
         assert found["size"] == found["committed"]
         assert found["resident"] == summary["ledger"]["other_malloc"]
-        assert 0.8 * told["virtual_committed_size"] < found["size"]
-        assert 0.8 * told["allocated_objects_size"] < found["resident"]
+        assert 0.8 * answer["virtual_committed_size"] < found["size"]
+        assert 0.8 * answer["allocated_objects_size"] < found["resident"]
         assert sum(value or 0 for value in summary["ledger"].values()) == summary["kernel"]["rss"]
 
 
-def test_little_is_left_where_no_script_runs(looks: list[tuple[dict[str, int], dict[str, Any]]]) -> None:
+def test_little_is_left_where_no_script_runs(snapshots: list[tuple[dict[str, int], dict[str, Any]]]) -> None:
     """Renderers have V8's heap, too."""
-    others = [s for _, s in looks if "--type=renderer" not in s["target"]["cmdline"]]
+    others = [s for _, s in snapshots if "--type=renderer" not in s["target"]["cmdline"]]
     assert others
     for summary in others:
         assert summary["ledger"]["other_anon"] < 0.1 * summary["kernel"]["rss"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""--max-pause: which way to look it leads to, and that nobody stands still for longer, whatever the heap is like."""
+"""--max-pause: which way to inspect it leads to, and that nobody stands still for longer, whatever the heap is like."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEVER_MS = 240_000
 
 @pytest.fixture(scope="module")
 def wrecked() -> Iterator[subprocess.Popen[bytes]]:
-    """A heap that takes seconds to look at, for it was made to."""
+    """A heap that takes seconds to inspect, for it was made to."""
     process = subprocess.Popen([programs.build("trap", "-lpthread"), "chain"], stdout=subprocess.PIPE)
     try:
         assert process.stdout
@@ -35,7 +35,7 @@ def wrecked() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def quiet() -> Iterator[subprocess.Popen[str]]:
-    """A small heap: how long a look at it takes is the inspector's doing alone."""
+    """A small heap: how long a snapshot of it takes is the inspector's doing alone."""
     with posture(programs.build("postures", "-lpthread"), "plain") as process:
         yield process
 
@@ -71,7 +71,7 @@ def test_auto_chooses_by_it(arenadump: harness.Arenadump, large: soak.Target) ->
         assert "is estimated to take" in notes(small)
         assert ask(process) == "seen 0, children none"
     assert arenadump.summary(large.pid, "--max-pause", "60s")["snapshot"]["mode"] == "freeze"
-    assert arenadump.summary(large.pid, "--max-pause", "25ms")["snapshot"]["mode"] in ("snapshot", "live")
+    assert arenadump.summary(large.pid, "--max-pause", "25ms")["snapshot"]["mode"] in ("clone", "live")
     assert arenadump.summary(large.pid, "--max-pause", "2ms")["snapshot"]["mode"] == "live"
 
 
@@ -97,7 +97,7 @@ def test_freeze_without_a_limit_is_given_up_too(arenadump: harness.Arenadump, qu
 
 def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, quiet: subprocess.Popen[str]) -> None:
     summary = json.loads(arenadump.check("summary", "--json", quiet.pid, env=slow(quiet.pid)))
-    assert summary["snapshot"]["mode"] == "snapshot"
+    assert summary["snapshot"]["mode"] == "clone"
     assert "after 50.0 ms" in notes(summary)
     check_pause(summary, 50)
     assert is_free(quiet.pid)
@@ -107,12 +107,12 @@ def test_auto_goes_on_with_a_clone(arenadump: harness.Arenadump, quiet: subproce
 def test_half_of_a_limit_is_for_a_clone(
     arenadump: harness.Arenadump, quiet: subprocess.Popen[str], tmp_path: Path, limit: int, reason: str
 ) -> None:
-    """The limit is for the whole look: 2 ms are not enough for a clone. The dump has nothing of the first attempt."""
+    """The limit is for the whole snapshot: 2 ms are not enough for a clone. The dump has nothing of the first."""
     words = ("dump", "--chunks", f"--max-pause={limit}ms", "-o", tmp_path / "dump", quiet.pid)
     arenadump.check(*words, env=slow(quiet.pid))
     summary = arenadump.summary(tmp_path / "dump")
     for_a_clone = limit > 4
-    assert summary["snapshot"]["mode"] == ("snapshot" if for_a_clone else "live")
+    assert summary["snapshot"]["mode"] == ("clone" if for_a_clone else "live")
     assert summary["snapshot"]["exact"] is for_a_clone
     assert reason in notes(summary)
     check_pause(summary, limit / 2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The page map when memory is locked, huge, shared or given back: what is said of every page against the kernel.
 
-Each scenario is looked at by freeze and by snapshot. Before and after, smaps and pagemap are read here, page by page:
-the dump has to say the same, and to look must have changed nothing.
+Each scenario is inspected by freeze and by snapshot. Before and after, smaps and pagemap are read here, page by page:
+the dump has to say the same, and the snapshot must have changed nothing.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def check_forecast(churn: harness.Churn, p: Pressed) -> None:
     before = harness.smaps(churn.pid, "Anonymous")
     churn.ask("trim")
     trimmed = before - harness.smaps(churn.pid, "Anonymous")
-    for mode, look in p.looks.items():
-        ledger = look.dump.totals["ledger"]
+    for mode, snapshot in p.snapshots.items():
+        ledger = snapshot.dump.totals["ledger"]
         assert abs(int(ledger["malloc_trim"]) - trimmed) <= max(trimmed // 100, 16 * kernel.PAGE), mode
         assert int(ledger["withheld"]) == 0, mode
 
@@ -143,22 +143,22 @@ def test_page_map(
 ) -> None:
     with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (churn, p):
         check(p)
-        look = p.looks["freeze"]
-        ledger = look.dump.totals["ledger"]
+        snapshot = p.snapshots["freeze"]
+        ledger = snapshot.dump.totals["ledger"]
         if scenario.name in ("huge-always", "huge-collapsed"):
-            assert kernel.total(look.before.mappings, "AnonHugePages") > 0
+            assert kernel.total(snapshot.before.mappings, "AnonHugePages") > 0
         if scenario is MANY_ARENAS:
-            assert len(look.dump.arenas) == 64
-            assert len(look.dump.threads) > 100
+            assert len(snapshot.dump.arenas) == 64
+            assert len(snapshot.dump.threads) > 100
         if scenario is ONE_ARENA:
-            assert len(look.dump.arenas) == 1
+            assert len(snapshot.dump.arenas) == 1
         if scenario is LOCKED:
             assert int(ledger["untouched"]) + int(ledger["returned"]) == 0
             check_forecast(churn, p)
         if scenario.name == "punched":
             assert int(ledger["untouched"]) > 1 << 20
         if scenario.name == "merged":
-            assert kernel.total(look.before.mappings, "KSM") > 0
+            assert kernel.total(snapshot.before.mappings, "KSM") > 0
 
 
 PROTECTED = """
@@ -184,24 +184,24 @@ def test_page_map_of_protected_huge_pages(arenadump: harness.Arenadump, tmp_path
         try:
             assert target.stdout
             start = int(target.stdout.readline())
-            look = take(arenadump, target.pid, tmp_path / "dump", "freeze")
+            snapshot = take(arenadump, target.pid, tmp_path / "dump", "freeze")
         finally:
             target.kill()
             target.communicate()
-    (protected,) = [m for m in look.before.mappings if m.start <= start < m.end]
+    (protected,) = [m for m in snapshot.before.mappings if m.start <= start < m.end]
     assert protected.permissions == "---p"
-    resident = int((look.before.pages[protected.start] == kernel.PRESENT).sum()) * kernel.PAGE
+    resident = int((snapshot.before.pages[protected.start] == kernel.PRESENT).sum()) * kernel.PAGE
     assert resident == 2 * kernel.HUGE
-    look.check_pages()
-    look.check_mappings()
-    look.check_heaps_harmless()
+    snapshot.check_pages()
+    snapshot.check_mappings()
+    snapshot.check_heaps_harmless()
     if protected.counts["Rss"] == resident:
-        assert look.warnings == []
-        look.check_sums()
+        assert snapshot.warnings == []
+        snapshot.check_sums()
     else:
-        assert any("memory that may not be accessed" in text for text in look.warnings), look.warnings
-        rows = sum(int(look.dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS)
-        assert rows - int(look.dump.meta["rss"]) == resident - protected.counts["Rss"]
+        assert any("memory that may not be accessed" in text for text in snapshot.warnings), snapshot.warnings
+        rows = sum(int(snapshot.dump.totals["ledger"][row]) for row in fmt.LEDGER_ROWS)
+        assert rows - int(snapshot.dump.meta["rss"]) == resident - protected.counts["Rss"]
 
 
 def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -214,13 +214,13 @@ def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: har
             for mode in MODES:
                 parent = take(arenadump, churn.pid, tmp_path / "parent", mode)
                 check(Pressed({mode: parent}, p.baseline, p.held))
-                look = take(arenadump, child, tmp_path / "child", mode)
+                snapshot = take(arenadump, child, tmp_path / "child", mode)
                 orphans = chunks_of(parent.dump, fmt.ChunkClass.TCACHE) | tcaches(parent.dump)
-                assert p.held - look.in_use == set()
-                assert look.in_use - p.held - p.baseline - orphans == set()
-                look.check_pages()
-                look.check_sums()
-                look.check_harmless()
+                assert p.held - snapshot.in_use == set()
+                assert snapshot.in_use - p.held - p.baseline - orphans == set()
+                snapshot.check_pages()
+                snapshot.check_sums()
+                snapshot.check_harmless()
         finally:
             os.kill(child, 9)
 
@@ -228,7 +228,7 @@ def test_parent_and_child(libc: debian.Libc, churn_program: Path, arenadump: har
 def test_clone_costs_no_memory(
     libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
-    """To look at the clone gives it no copies of the pages that it shares with the target."""
+    """To inspect the clone gives it no copies of the pages that it shares with the target."""
     try:
         group = kernel.Cgroup(f"arenascope-test-{os.getpid()}")
     except kernel.NotAllowedError as reason:
@@ -240,9 +240,9 @@ def test_clone_costs_no_memory(
             before = group.peak()
         except kernel.NotAllowedError as reason:
             pytest.skip(str(reason))
-        arenadump.check("dump", "--mode", "snapshot", "-o", tmp_path / "dump", churn.pid)
+        arenadump.check("dump", "--mode", "clone", "-o", tmp_path / "dump", churn.pid)
         dump = Dump(tmp_path / "dump")
-        assert dump.meta["mode"] == fmt.Mode.SNAPSHOT
+        assert dump.meta["mode"] == fmt.Mode.CLONE
         assert dump.meta["rss"] > 32 << 20
         assert group.peak() - before < int(dump.meta["rss"]) // 4
 
@@ -258,7 +258,7 @@ signal.pause()
 
 
 def test_worker_keeps_sharing(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """To look at a process gives it no copies of the pages that it shares with those it has forked."""
+    """To inspect a process gives it no copies of the pages that it shares with those it has forked."""
     try:
         group = kernel.Cgroup(f"arenascope-test-{os.getpid()}")
     except kernel.NotAllowedError as reason:

@@ -92,9 +92,9 @@ def assert_recognised(
         how, environment = command(str(count))
         process = stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
         assert process.stdout
-        told = profile(arenadump, int(process.stdout.readline()))
-        assert told["wrong"] == 0
-        first_sights.append(told["misses"])
+        answer = profile(arenadump, int(process.stdout.readline()))
+        assert answer["wrong"] == 0
+        first_sights.append(answer["misses"])
     few, many = first_sights
     assert many - few < 2 * often / 10
 
@@ -106,7 +106,7 @@ def ways_pid(file: Path) -> int:
 
 
 def assert_ways(
-    told: dict[str, Any],
+    answer: dict[str, Any],
     file: Path,
     stack_of: Callable[[dict[str, Any]], tuple[Any, ...]],
     name_of: Callable[[str], str] = str,
@@ -117,7 +117,7 @@ def assert_ways(
         count, way, stack = ast.literal_eval(line)
         truth[WAYS[way], tuple((name_of(name), *where) for name, *where in stack)] += count
     found: Counter[tuple[int, tuple[Any, ...]]] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         use, stack = site["in_use"], stack_of(site)
         made = stack and stack[0][0] in {"leaf", "bare", "block in leaf", "made", "block in gone"}
         if use["count"] and made and use["bytes"] >= use["count"] * WAYS[0]:
@@ -126,16 +126,16 @@ def assert_ways(
             found.update({(size, stack): use["count"] for size in sizes})
     assert len(truth) > 60
     assert truth.total() > 8000
-    assert told["wrong"] == 0
+    assert answer["wrong"] == 0
     assert found == truth
 
 
-def assert_nested(told: dict[str, Any], file: Path, stack_of: Callable[[dict[str, Any]], tuple[Any, ...]]) -> None:
+def assert_nested(answer: dict[str, Any], file: Path, stack_of: Callable[[dict[str, Any]], tuple[Any, ...]]) -> None:
     """Each order of the calls in C has a stack of its own (programs/nested.*)."""
     truth = dict(ast.literal_eval(line) for line in file.read_text().splitlines()[:-1])
     found: Counter[int] = Counter()
     stacks = 0
-    for site in told["sites"]:
+    for site in answer["sites"]:
         use = site["in_use"]
         mean = use["bytes"] / use["count"] if use["count"] else 0
         if not min(truth) <= mean <= max(truth) + 40 or not any("load_one" in name for name, *_ in stack_of(site)):
@@ -143,28 +143,28 @@ def assert_nested(told: dict[str, Any], file: Path, stack_of: Callable[[dict[str
         (size,) = (each for each in truth if each <= mean <= each + 40)
         found[size] += use["count"]
         stacks += 1
-    assert told["wrong"] == 0
+    assert answer["wrong"] == 0
     assert found == truth
     assert stacks >= len(truth) == 40
 
 
-def by_stack(told: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:
+def by_stack(answer: dict[str, Any], program: Path) -> tuple[Stacks, Stacks]:
     names = Names(program)
     counts: Stacks = Counter()
     sizes: Stacks = Counter()
-    for site in told["sites"]:
-        stack = names.stack(site, told["modules"], program)
+    for site in answer["sites"]:
+        stack = names.stack(site, answer["modules"], program)
         if stack and stack[0].startswith("leaf") and site["in_use"]["count"]:
             counts[stack] += site["in_use"]["count"]
             sizes[stack] += site["in_use"]["bytes"]
     return counts, sizes
 
 
-def compare(told: dict[str, Any], program: Path, path: Path) -> None:
+def compare(answer: dict[str, Any], program: Path, path: Path) -> None:
     _, counts, sizes = truth(path)
-    found, bytes_found = by_stack(told, program)
+    found, bytes_found = by_stack(answer, program)
     assert counts.total() > 2000
-    state = {name: told[name] for name in ("checked", "wrong", "cut", "without_stack", "unseen")}
+    state = {name: answer[name] for name in ("checked", "wrong", "cut", "without_stack", "unseen")}
     assert found == counts, f"too many: {found - counts}, too few: {counts - found}, {state}"
     # A chunk has a header of 8 bytes beside what can be used, one with a mapping of its own 16.
     for stack, usable in sizes.items():
@@ -182,12 +182,12 @@ def test_each_chunk_has_the_stack_that_allocated_it(
     more = [] if act in {"calls", "thread"} else ["calls"]
     stage.start(libc.command(sites, str(file), act, *more), ARENASCOPE_PROFILE="exact")
     pid, _, _ = truth(file)
-    told = profile(arenadump, pid)
-    assert told["every_page"]
-    assert told["checked"] > 0
-    assert told["wrong"] == 0
-    assert told["without_stack"]["count"] == 0
-    compare(told, sites, file)
+    answer = profile(arenadump, pid)
+    assert answer["every_page"]
+    assert answer["checked"] > 0
+    assert answer["wrong"] == 0
+    assert answer["without_stack"]["count"] == 0
+    compare(answer, sites, file)
 
 
 def test_a_child_of_fork_goes_on(
@@ -222,9 +222,9 @@ def test_a_dump_of_the_agents_own_has_it(
     file = stage.folder / "truth"
     stage.start(libc.command(sites, str(file), "calls"), ARENASCOPE_PROFILE="exact")
     pid, _, _ = truth(file)
-    told = profile(arenadump, stage.ask(pid))
-    assert told["mode"] == "in-process"
-    compare(told, sites, file)
+    answer = profile(arenadump, stage.ask(pid))
+    assert answer["mode"] == "in-process"
+    compare(answer, sites, file)
 
 
 def test_a_core_has_it(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
@@ -247,11 +247,11 @@ def test_a_command_is_run_with_the_recorder(
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             pid, _, _ = truth(file)
-            told = profile(arenadump, pid)
+            answer = profile(arenadump, pid)
         finally:
             process.kill()
-    assert told["page_rate"] == rate
-    assert any(names for names in by_stack(told, sites)[0])
+    assert answer["page_rate"] == rate
+    assert any(names for names in by_stack(answer, sites)[0])
 
 
 # --- Estimates --------------------------------------------------------------------------------------------------------
@@ -266,14 +266,14 @@ def test_estimates_lie_around_the_truth(stage: Stage, sites: Path, arenadump: ha
         file = stage.folder / f"truth.{number}"
         process = stage.start([str(sites), str(file), "calls", "thread"], ARENASCOPE_PROFILE="pages=16,bytes=64K")
         pid, counts, sizes = truth(file)
-        told = profile(arenadump, pid)
+        answer = profile(arenadump, pid)
         process.kill()
-        found, found_bytes = by_stack(told, sites)
+        found, found_bytes = by_stack(answer, sites)
         counts_found.append(found.total() / counts.total())
         bytes_found.append(found_bytes.total() / (sizes.total() + 8 * counts.total()))
-        allocated.append(sum(site["allocated"]["bytes"] for site in told["sites"]) / asked_for(file))
-        assert told["page_rate"] == 16
-        assert told["wrong"] == 0
+        allocated.append(sum(site["allocated"]["bytes"] for site in answer["sites"]) / asked_for(file))
+        assert answer["page_rate"] == 16
+        assert answer["wrong"] == 0
     for ratios in (counts_found, bytes_found, allocated):
         error = statistics.stdev(ratios) / len(ratios) ** 0.5
         assert error < 0.04, "a bias could not be seen"
@@ -297,13 +297,13 @@ def test_stacks_that_differ_far_from_malloc(stage: Stage, arenadump: harness.Are
     assert lines
     ways = Counter(iter(lambda: lines.readline().decode().strip(), "end"))
     assert len(ways) > 800
-    told = json.loads(arenadump.check("profile", "--json", process.pid))
+    answer = json.loads(arenadump.check("sites", "--json", process.pid))
     found: Counter[str] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         names = [function["name"] for frame in site["stack"] for function in frame["functions"]]
-        turns = [name[0] for name in reversed(names) if name in {"left", "right"}]
-        if turns:
-            found["".join(turns)] += site["in_use"]["count"]
+        polls = [name[0] for name in reversed(names) if name in {"left", "right"}]
+        if polls:
+            found["".join(polls)] += site["in_use"]["count"]
     assert found == ways
 
 
@@ -318,14 +318,14 @@ def test_large_chunks_one_after_another_on_a_page(stage: Stage, arenadump: harne
     process = stage.start([str(program), *act], ARENASCOPE_PROFILE="pages=65536,bytes=0", **threshold)
     assert process.stdout
     assert int(process.stdout.readline()) > (20 if act else 150), "few begin where another one began"
-    told = json.loads(arenadump.check("profile", "--json", process.pid))
+    answer = json.loads(arenadump.check("sites", "--json", process.pid))
     owners: Counter[str] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         names = {function["name"] for frame in site["stack"] for function in frame["functions"]}
         for name in names & {"first_owner", "second_owner"}:
             owners[name] += site["in_use"]["count"]
     assert owners == ({} if act else {"second_owner": 200})
-    assert told["unseen"]["count"] == (200 if act else 0)
+    assert answer["unseen"]["count"] == (200 if act else 0)
 
 
 # --- What a target may claim ------------------------------------------------------------------------------------------
@@ -379,18 +379,18 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         before = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-        for mode in ("freeze", "snapshot", "live"):
-            limited = ["prlimit", f"--as={1 << 33}", "--cpu=20", str(arenadump.path), "profile", f"--mode={mode}"]
+        for mode in ("freeze", "clone", "live"):
+            limited = ["prlimit", f"--as={1 << 33}", "--cpu=20", str(arenadump.path), "sites", f"--mode={mode}"]
             limited += ["--max-pause=60s"]
             done = subprocess.run(
                 [*limited, "--json", str(process.pid)], capture_output=True, text=True, check=False, timeout=300
             )
             assert done.returncode == 0, done.stderr
-            told = json.loads(done.stdout)
-            assert told["page_rate"] == 1, "it was taken for a profile"
-            assert [len(site["stack"]) for site in told["sites"]] == [5]  # the others do not hold
-            assert told["allocated_without_stack"] == {"count": 13 * (1 << 16) + 1, "bytes": 13 * (1 << 16) + 1}
-            assert len(told["threads"]) < 1024
-            assert {each["thread"] for each in told["sites"][0]["threads"]} == {0, None}
+            answer = json.loads(done.stdout)
+            assert answer["page_rate"] == 1, "it was taken for a profile"
+            assert [len(site["stack"]) for site in answer["sites"]] == [5]  # the others do not hold
+            assert answer["allocated_without_stack"] == {"count": 13 * (1 << 16) + 1, "bytes": 13 * (1 << 16) + 1}
+            assert len(answer["threads"]) < 1024
+            assert {each["thread"] for each in answer["sites"][0]["threads"]} == {0, None}
         assert int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) < before + 1000
         process.kill()

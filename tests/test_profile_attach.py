@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_profile import by_stack, compare, sites, truth
 from tools import debian, harness, programs
-from tools.profiling import Recording, has_agent, hooks_left, libc_as_in_its_file, profile, recorded, recording
+from tools.profiling import Profiling, has_agent, hooks_left, libc_as_in_its_file, profile, profiling, recorded
 from tools.stage import Stage, kill, until
 
 __all__ = ["sites"]  # a fixture
@@ -48,10 +48,10 @@ def is_clean(pid: int) -> bool:
 def test_each_chunk_since_has_its_stack(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump, acts: list[str]
 ) -> None:
-    """Those of before the recording have none, although some lie where others were freed."""
+    """Those of before the profile have none, although some lie where others were freed."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "thread", "wait", *acts), file)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         assert hooks_left(pid)
         go(file)
         truth(file)
@@ -66,14 +66,14 @@ def test_each_chunk_since_has_its_stack(
 
 
 def test_again_and_again(stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump) -> None:
-    """Each recording knows nothing of the one before, whatever room its tables have."""
+    """Each profile knows nothing of the one before, whatever room its tables have."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     acts = ["calls", "wait", "calls", "thread"]
     pid = start(stage, libc.command(sites, str(file), *acts), file)
     for memory in ("64M", "1G", "128M"):
         assert not recorded(arenadump, pid, dump, 0.2, f"--rates=exact,memory={memory}")["known"]["count"]
         assert is_clean(pid)
-    with recording(arenadump, pid, dump, "--rates=pages=1,bytes=64K"):
+    with profiling(arenadump, pid, dump, "--rates=pages=1,bytes=64K"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -83,7 +83,7 @@ def test_the_main_thread_is_recognised(stage: Stage, sites: Path, arenadump: har
     """Its stack is not where those of threads are: without its end each allocation would be unwound."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
     found = profile(arenadump, dump)
@@ -94,7 +94,7 @@ def test_the_main_thread_is_recognised(stage: Stage, sites: Path, arenadump: har
 def test_a_preloaded_agent_records_when_asked(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "calls", "wait", "calls"], file, LD_PRELOAD=str(stage.agent))
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -107,7 +107,7 @@ def test_a_preloaded_agent_records_when_asked(stage: Stage, sites: Path, arenadu
 def test_a_signal_ends_it(stage: Stage, sites: Path, arenadump: harness.Arenadump, by: int) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
-    made = Recording(arenadump, pid, dump)
+    made = Profiling(arenadump, pid, dump)
     assert made.end(by) == ""
     assert made.process.returncode == 0
     assert is_clean(pid)
@@ -120,14 +120,14 @@ def test_an_inspector_that_is_killed_leaves_no_hooks(
 ) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "wait", "calls"), file)
-    made = Recording(arenadump, pid, dump, "--exact")
+    made = Profiling(arenadump, pid, dump, "--exact")
     if frozen:
         made.process.send_signal(signal.SIGSTOP)
-        arenadump.check("record", pid, "--stop")
+        arenadump.check("profile", pid, "--stop")
     made.process.kill()
     made.end()
     until(lambda: is_clean(pid), "the hooks stay")
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -137,32 +137,32 @@ def test_an_inspector_that_is_killed_leaves_no_hooks(
 def test_another_may_end_it(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file = stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
-    made = Recording(arenadump, pid, stage.folder / "dump")
-    done = arenadump.run("record", pid, "--for=1s", "-o", stage.folder / "other")
+    made = Profiling(arenadump, pid, stage.folder / "dump")
+    done = arenadump.run("profile", pid, "--for=1s", "-o", stage.folder / "other")
     assert (done.returncode, "one is being made already" in done.stderr) == (DENIED, True)
-    arenadump.check("record", pid, "--stop")
+    arenadump.check("profile", pid, "--stop")
     _, said = made.process.communicate(timeout=60)
     assert made.process.returncode == GONE
     assert "was ended before its time" in said
     assert not (stage.folder / "dump").exists()
     assert is_clean(pid)
-    arenadump.check("record", pid, "--stop")
+    arenadump.check("profile", pid, "--stop")
 
 
 def test_another_ends_it_as_it_begins(
     stage: Stage, sites: Path, arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the agent has begun it, and before arenadump has looked at its tables."""
+    """After the agent has begun it, and before arenadump has inspected its tables."""
     held, file = stage.folder / "held", stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
     recorded(arenadump, pid, stage.folder / "first", 0.1)  # from now on the agent has the recorder's code
-    monkeypatch.setenv("LD_PRELOAD", str(programs.build("holds_record", "-shared", "-fPIC")))
+    monkeypatch.setenv("LD_PRELOAD", str(programs.build("holds_profile", "-shared", "-fPIC")))
     monkeypatch.setenv("HELD", str(held))
-    command = [str(arenadump.path), "record", str(pid), "-o", str(stage.folder / "dump"), "--rates=exact"]
+    command = [str(arenadump.path), "profile", str(pid), "-o", str(stage.folder / "dump"), "--rates=exact"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as begun:
         monkeypatch.undo()
         until(held.exists, "the agent did not begin", seconds=60)
-        arenadump.check("record", pid, "--stop")
+        arenadump.check("profile", pid, "--stop")
         held.unlink()
         _, said = begun.communicate(timeout=120)
     assert "was ended before its time" in said
@@ -176,7 +176,7 @@ def test_what_is_preloaded_with_a_profile_can_be_stopped(
     file = stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait"], file, LD_PRELOAD=str(stage.agent), ARENASCOPE_PROFILE="exact")
     assert hooks_left(pid)
-    arenadump.check("record", pid, "--stop")
+    arenadump.check("profile", pid, "--stop")
     assert is_clean(pid)
 
 
@@ -186,12 +186,12 @@ def test_a_child_of_fork_does_not_go_on(
     """Nobody would end it there. It can be recorded by itself."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "wait", "calls", "fork", "calls", "thread"), file)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         child, _, _ = truth(stage.folder / "truth.child")
         try:
             truth(file)
-            done = arenadump.run("profile", child)
+            done = arenadump.run("sites", child)
             assert (done.returncode, "has no profile" in done.stderr) == (UNSUPPORTED, True)
             assert recorded(arenadump, child, stage.folder / "of-child", 0.2)["on"]
             assert is_clean(child)
@@ -206,17 +206,17 @@ def test_a_child_of_fork_does_not_go_on(
 def test_what_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "wait"], file)
-    done = arenadump.run("record", pid, "--for=1s", "-o", dump, "--rates=pages=3")
+    done = arenadump.run("profile", pid, "--for=1s", "-o", dump, "--rates=pages=3")
     assert (done.returncode, "'pages=3' is not a rate" in done.stderr) == (USAGE, True)
     for rates, flags in (("pages=8", ["--exact"]), ("exact,pages=8", []), ("pages=8,exact", [])):
-        done = arenadump.run("record", pid, "--for=1s", "-o", dump, f"--rates={rates}", *flags)
+        done = arenadump.run("profile", pid, "--for=1s", "-o", dump, f"--rates={rates}", *flags)
         assert (done.returncode, "exact is pages=1, and pages=8 is another rate" in done.stderr) == (USAGE, True)
-    done = arenadump.run("record", pid, "--for=1s", "-o", dump, "--rates=" + "exact," * 30)
+    done = arenadump.run("profile", pid, "--for=1s", "-o", dump, "--rates=" + "exact," * 30)
     assert (done.returncode, "too long" in done.stderr) == (USAGE, True)
     assert not dump.exists()
     assert is_clean(pid)
     other = stage.start(["sleep", "100"], LD_PRELOAD="").pid
-    assert arenadump.run("record", other, "--stop").returncode == NO_TARGET
+    assert arenadump.run("profile", other, "--stop").returncode == NO_TARGET
     assert not has_agent(other)
 
 
@@ -225,11 +225,11 @@ def test_a_process_without_room_for_the_tables(stage: Stage, sites: Path, arenad
     file, dump = stage.folder / "truth", stage.folder / "dump"
     command = ["prlimit", f"--as={180 << 20}", str(sites), str(file), "wait", "calls"]
     pid = start(stage, command, file)
-    done = arenadump.run("record", pid, "--for=1s", "-o", dump)
+    done = arenadump.run("profile", pid, "--for=1s", "-o", dump)
     assert (done.returncode, "no memory for its tables" in done.stderr) == (NO_MEMORY, True), done
     assert not dump.exists()
     assert is_clean(pid)
-    with recording(arenadump, pid, dump, "--rates=exact,memory=64M"):
+    with profiling(arenadump, pid, dump, "--rates=exact,memory=64M"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -244,7 +244,7 @@ def test_a_recorder_of_another_build_is_refused(stage: Stage, sites: Path, arena
     code[0x8000] ^= 1
     other.write_bytes(code)
     environment = {**os.environ, "ARENASCOPE_LIBRARY": str(other)}
-    done = arenadump.run("record", pid, "--for=1s", "-o", stage.folder / "dump", env=environment)
+    done = arenadump.run("profile", pid, "--for=1s", "-o", stage.folder / "dump", env=environment)
     assert (done.returncode, "another build" in done.stderr) == (UNSUPPORTED, True), done.stderr
     assert is_clean(pid)
 
@@ -253,7 +253,7 @@ def test_a_static_program_is_refused(stage: Stage, arenadump: harness.Arenadump)
     program = programs.build("sites", "-static")
     file = stage.folder / "truth"
     pid = start(stage, [str(program), str(file), "wait"], file)
-    done = arenadump.run("record", pid, "--for=1s", "-o", stage.folder / "dump")
+    done = arenadump.run("profile", pid, "--for=1s", "-o", stage.folder / "dump")
     assert done.returncode in {UNSUPPORTED, NO_MALLOC}
     assert "static" in done.stderr
 

@@ -18,7 +18,7 @@ from test_profile import compare, sites, truth
 from test_profile_attach import DENIED, GONE, NO_MALLOC, UNSUPPORTED, go, is_clean, start, waits
 from tools import debian, harness, odd, programs
 from tools.injection import TRACER
-from tools.profiling import Recording, has_agent, hooks_left, profile, recorded, recording
+from tools.profiling import Profiling, has_agent, hooks_left, profile, profiling, recorded
 from tools.stage import Stage, threads, until
 
 __all__ = ["sites"]  # a fixture
@@ -26,7 +26,7 @@ __all__ = ["sites"]  # a fixture
 
 def refused(arenadump: harness.Arenadump, pid: int, code: int, says: str, folder: Path) -> None:
     """In words, and without a trace: nothing in the process, no file."""
-    done = arenadump.run("record", pid, "--for=1s", "-o", folder / "dump", "--timeout=2s")
+    done = arenadump.run("profile", pid, "--for=1s", "-o", folder / "dump", "--timeout=2s")
     assert (done.returncode, says in done.stderr) == (code, True), done.stderr
     assert not has_agent(pid)
     assert "arenascope" not in threads(pid)
@@ -45,7 +45,7 @@ def test_a_recorder_of_another_build(stage: Stage, sites: Path, arenadump: harne
     file = stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
     other = {**os.environ, "LD_PRELOAD": str(programs.build("other_version", "-shared", "-fPIC"))}
-    done = arenadump.run("record", pid, "--for=20s", "-o", stage.folder / "dump", env=other)
+    done = arenadump.run("profile", pid, "--for=20s", "-o", stage.folder / "dump", env=other)
     assert (done.returncode, "of another build" in done.stderr) == (UNSUPPORTED, True), done.stderr
     assert not files_in(stage.folder)
     until(lambda: not hooks_left(pid), "hooks are left")
@@ -65,7 +65,7 @@ def test_a_stopped_process(stage: Stage, sites: Path, arenadump: harness.Arenadu
     odd.wait_for(lambda: odd.state(pid) == "T")
     refused(arenadump, pid, DENIED, f"kill -CONT {pid}", stage.folder)
     os.kill(pid, signal.SIGCONT)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -130,7 +130,7 @@ def test_redis_with_its_own_malloc(stage: Stage, arenadump: harness.Arenadump) -
 
 def test_redis_with_libcs_malloc(stage: Stage, arenadump: harness.Arenadump) -> None:
     pid = redis(stage, LD_PRELOAD="libc.so.6")
-    made = Recording(arenadump, pid, stage.folder / "dump", "--exact")
+    made = Profiling(arenadump, pid, stage.folder / "dump", "--exact")
     assert "records who allocates" in made.said
     subprocess.run([sys.executable, "-c", FILL, str(stage.folder / "socket")], check=True, timeout=60)
     assert made.end() == ""
@@ -192,7 +192,7 @@ def test_a_container_with_its_own_libc(
     waits(file)
     children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
     pid = int(children[0]) if children else outer
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         until(lambda: file.exists() and "end " in file.read_text(), "no truth")
         live = profile(arenadump, pid)
@@ -207,10 +207,10 @@ def test_a_container_with_its_own_libc(
 FUNCTIONS = {"main", "calls", "leaf_posix"}
 
 
-def functions(told: dict[str, Any], module: str) -> set[str]:
-    frames = [frame for site in told["sites"] for frame in site["stack"]]
+def functions(answer: dict[str, Any], module: str) -> set[str]:
+    frames = [frame for site in answer["sites"] for frame in site["stack"]]
     own = [frame for frame in frames if frame["module"] is not None]
-    inside = [frame for frame in own if told["modules"][frame["module"]]["path"].endswith(module)]
+    inside = [frame for frame in own if answer["modules"][frame["module"]]["path"].endswith(module)]
     return {function["name"] for frame in inside for function in frame["functions"]}
 
 
@@ -226,7 +226,7 @@ def test_code_that_is_marked_for_indirect_branches(
     assert "IBT" in notes
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(marked, str(file), "calls", "wait", "calls", "thread", "small", "signal"), file)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), marked, file)
@@ -239,7 +239,7 @@ def test_code_that_is_marked_for_indirect_branches(
 def test_it_is_killed_meanwhile(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file = stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait"], file)
-    made = Recording(arenadump, pid, stage.folder / "dump", "--exact")
+    made = Profiling(arenadump, pid, stage.folder / "dump", "--exact")
     os.kill(pid, signal.SIGKILL)
     _, said = made.process.communicate(timeout=60)
     assert (made.process.returncode, "no dump was written" in said) == (GONE, True), said
@@ -253,7 +253,7 @@ def test_it_is_killed_while_it_is_attached_to(
     """Wherever this comes: words, an exit code, and no file."""
     file = stage.folder / "truth"
     pid = start(stage, [str(sites), str(file), "wait"], file)
-    command = [str(arenadump.path), "record", str(pid), "-o", str(stage.folder / "dump"), "--for=60s", "--exact"]
+    command = [str(arenadump.path), "profile", str(pid), "-o", str(stage.folder / "dump"), "--for=60s", "--exact"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(delay)
         os.kill(pid, signal.SIGKILL)
@@ -267,7 +267,7 @@ def test_it_is_stopped_meanwhile(stage: Stage, sites: Path, arenadump: harness.A
     """The hooks go when it goes on; its dump is there."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
-    made = Recording(arenadump, pid, dump, "--exact")
+    made = Profiling(arenadump, pid, dump, "--exact")
     go(file)
     truth(file)
     os.kill(pid, signal.SIGSTOP)
@@ -284,14 +284,14 @@ def test_a_tracer_comes_meanwhile(stage: Stage, sites: Path, arenadump: harness.
     """What cannot be frozen is not written, which is said, and the hooks go."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "wait", "calls"], file)
-    made = Recording(arenadump, pid, dump, "--exact")
+    made = Profiling(arenadump, pid, dump, "--exact")
     tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid)], stdin=subprocess.PIPE)
     try:
         odd.wait_for(lambda: odd.tracer(pid) != 0)
         go(file)
         truth(file)
         said = made.end()
-        if made.process.returncode == 0:  # it was looked at in another way
+        if made.process.returncode == 0:  # it was inspected in another way
             compare(profile(arenadump, dump), sites, file)
         else:
             assert (made.process.returncode, "traced by" in said) == (DENIED, True), said
@@ -312,10 +312,10 @@ os.execv("/bin/sleep", ["sleep", "100"])
 
 
 def test_it_executes_another_program_meanwhile(stage: Stage, arenadump: harness.Arenadump) -> None:
-    """The other program has nothing of it, and the recording ends in words."""
+    """The other program has nothing of it, and the profile ends in words."""
     pid = stage.start([sys.executable, "-c", EXEC], LD_PRELOAD="").pid
     until((stage.folder / "up").exists, "it does not start")
-    made = Recording(arenadump, pid, stage.folder / "dump", "--exact")
+    made = Profiling(arenadump, pid, stage.folder / "dump", "--exact")
     assert "records who allocates" in made.said
     stage.go()
     _, said = made.process.communicate(timeout=60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import soak_profile
 from tools import debian, harness, programs
 from tools.injection import selfcheck, under
-from tools.profiling import hooks_left, profile, recorded, recording
+from tools.profiling import hooks_left, profile, profiling, recorded
 from tools.stage import Stage, until
 
 RATE = 1000  # one recognised stack in so many may be wrong
@@ -38,7 +38,7 @@ def test_what_is_unloaded_meanwhile_names_nobody_else(
     process = stage.start(command, LD_PRELOAD="")
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
-    with recording(arenadump, process.pid, dump, "--exact"):
+    with profiling(arenadump, process.pid, dump, "--exact"):
         time.sleep(1)
         for file in files:
             file.touch()

@@ -23,7 +23,7 @@ from tools import harness, odd, programs
 from tools.stage import until
 
 from arenascope.humanize import MINUS
-from arenascope.profile.from_json import profile_of, read_profile
+from arenascope.profiles.from_json import profile_of, read_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())
@@ -104,22 +104,22 @@ def server(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactor
 
 
 def read(arenadump: harness.Arenadump, target: int | Path) -> Any:
-    told = json.loads(arenadump.check("profile", "--json", target))
-    jsonschema.validate(told, closed(SCHEMA))
-    return told
+    answer = json.loads(arenadump.check("sites", "--json", target))
+    jsonschema.validate(answer, closed(SCHEMA))
+    return answer
 
 
-def site_of(told: Any, name: str) -> Any:
+def site_of(answer: Any, name: str) -> Any:
     """The site whose innermost frame, with all that is inlined there, is in that function."""
     (found,) = (
-        site for site in told["sites"] if name in [function["name"] for function in site["stack"][0]["functions"]]
+        site for site in answer["sites"] if name in [function["name"] for function in site["stack"][0]["functions"]]
     )
     return found
 
 
-def chunks_by(told: Any, name: str) -> int:
+def chunks_by(answer: Any, name: str) -> int:
     """In use, by all stacks with that function innermost."""
-    stacks = [(site["in_use"]["count"], site["stack"][0]["functions"]) for site in told["sites"]]
+    stacks = [(site["in_use"]["count"], site["stack"][0]["functions"]) for site in answer["sites"]]
     return sum(count for count, functions in stacks if name in [function["name"] for function in functions])
 
 
@@ -129,8 +129,8 @@ def test_the_schema_is_one() -> None:
 
 
 def test_sites_have_functions_and_lines(server: int, arenadump: harness.Arenadump) -> None:
-    told = read(arenadump, server)
-    opened, filled = site_of(told, "open_connections"), site_of(told, "fill_cache")
+    answer = read(arenadump, server)
+    opened, filled = site_of(answer, "open_connections"), site_of(answer, "fill_cache")
     assert opened["in_use"] == {"count": 2000, "bytes": CONNECTIONS}
     assert filled["in_use"] == {"count": 30000, "bytes": CACHE}
     functions = opened["stack"][0]["functions"]
@@ -142,23 +142,23 @@ def test_sites_have_functions_and_lines(server: int, arenadump: harness.Arenadum
     assert functions[1]["line"] == 15
     assert filled["stack"][0]["functions"][0]["line"] == 20
     assert [each["name"] for each in opened["stack"][1]["functions"]] == ["main"]
-    module = told["modules"][opened["stack"][0]["module"]]
+    module = answer["modules"][opened["stack"][0]["module"]]
     assert Path(module["path"]).name == "server"
     assert int(module["start"], 16) <= int(opened["stack"][0]["offset"], 16) + int(module["bias"], 16)
 
 
 def test_a_tree_has_the_same_stacks(server: int, arenadump: harness.Arenadump) -> None:
-    told = json.loads(arenadump.check("profile", "--json", "--tree", server))
-    jsonschema.validate(told, closed(SCHEMA))
-    stacks = told["stacks"]
+    answer = json.loads(arenadump.check("sites", "--json", "--tree", server))
+    jsonschema.validate(answer, closed(SCHEMA))
+    stacks = answer["stacks"]
 
     def frames(at: int | None) -> Iterator[Any]:
         while at is not None:
-            yield told["frames"][stacks["frame"][at]]
+            yield answer["frames"][stacks["frame"][at]]
             at = stacks["caller"][at]
 
     plain = read(arenadump, server)["sites"]
-    assert [list(frames(site["stack"])) for site in told["sites"]] == [site["stack"] for site in plain]
+    assert [list(frames(site["stack"])) for site in answer["sites"]] == [site["stack"] for site in plain]
     assert len(stacks["frame"]) < sum(len(site["stack"]) for site in plain)
 
 
@@ -167,8 +167,8 @@ def test_without_debug_information_there_are_functions(arenadump: harness.Arenad
         (function,) = site_of(read(arenadump, process.pid), "fill_cache")["stack"][0]["functions"]
         assert (function["file"], function["line"]) == (None, None)
     with served(tmp_path, arenadump, "-s") as process:
-        told = read(arenadump, process.pid)
-        (site,) = (site for site in told["sites"] if site["in_use"]["bytes"] == CACHE)
+        answer = read(arenadump, process.pid)
+        (site,) = (site for site in answer["sites"] if site["in_use"]["bytes"] == CACHE)
         assert site["stack"][0]["functions"] == []
         assert f"server+{site['stack'][0]['offset']}" in arenascope("profile", "top", process.pid, arenadump=arenadump)
 
@@ -214,11 +214,11 @@ def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arena
         programs.build(other, *flags, at=tmp_path / "new").replace(library)
         (tmp_path / "server").unlink()
         for target in (process.pid, dump):
-            told = read(arenadump, target)
-            assert chunks_by(told, "allocate") == 2000
+            answer = read(arenadump, target)
+            assert chunks_by(answer, "allocate") == 2000
             # Without the right to open mapped files, only the program can be opened.
-            assert chunks_by(told, "fill_cache") == (30000 if opens_mapped(process.pid) else 0)
-            assert chunks_by(told, "other_name") == 0
+            assert chunks_by(answer, "fill_cache") == (30000 if opens_mapped(process.pid) else 0)
+            assert chunks_by(answer, "other_name") == 0
 
 
 def test_folded_stacks_are_utf_8_in_any_locale(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -261,9 +261,9 @@ def lines_of(listing: str) -> dict[int, tuple[str, str, str]]:
 
 def test_lines_of_a_function(server: int, arenadump: harness.Arenadump) -> None:
     """A line has what it allocates itself, and what it calls allocates."""
-    told = arenascope("profile", "list", "fill_cache", server, "--measure", "inuse_objects", arenadump=arenadump)
-    assert lines_of(told) == {20: ("30,000", "30,000", "held.push_back(std::malloc(100));          // line 20")}
-    assert "    std::free(std::malloc(50));" in told
+    answer = arenascope("profile", "list", "fill_cache", server, "--measure", "inuse_objects", arenadump=arenadump)
+    assert lines_of(answer) == {20: ("30,000", "30,000", "held.push_back(std::malloc(100));          // line 20")}
+    assert "    std::free(std::malloc(50));" in answer
     bytes_ = arenascope("profile", "list", "open_connections", server, arenadump=arenadump)
     shown = f"{CONNECTIONS / MEBIBYTE:.1f} MiB"
     assert {number: each[:2] for number, each in lines_of(bytes_).items()} == {15: ("0 B", shown)}
@@ -299,9 +299,9 @@ def test_a_source_that_is_nothing_to_read(arenadump: harness.Arenadump, tmp_path
         assert "held.push_back(std::malloc(100));" in arenascope(*listed, arenadump=arenadump)
         source.unlink()
         os.mkfifo(source)
-        told = arenascope(*listed, arenadump=arenadump)
-        assert "the source is not here" in told
-        assert lines_of(told)[20][2] == ""
+        answer = arenascope(*listed, arenadump=arenadump)
+        assert "the source is not here" in answer
+        assert lines_of(answer)[20][2] == ""
 
 
 def test_folded_stacks_add_up(server: int, arenadump: harness.Arenadump) -> None:
@@ -331,16 +331,16 @@ def test_pprof_reads_the_file(server: int, arenadump: harness.Arenadump, tmp_pat
     arenascope("profile", "pprof", server, "-o", path, arenadump=arenadump)
     assert path.stat().st_mode & 0o777 == 0o600
     assert gzip.decompress(path.read_bytes())
-    told = subprocess.run(
+    answer = subprocess.run(
         [go, "tool", "pprof", "-peek", "open_connections|fill_cache", "-unit=B", str(path)],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PPROF_TMPDIR": str(tmp_path)},
     ).stdout
-    assert told.startswith("File: server\n")
-    assert f"{CACHE}B" in told
-    assert f"{CONNECTIONS}B" in told
+    assert answer.startswith("File: server\n")
+    assert f"{CACHE}B" in answer
+    assert f"{CONNECTIONS}B" in answer
 
 
 def test_times_are_those_of_the_json(
@@ -348,8 +348,8 @@ def test_times_are_those_of_the_json(
 ) -> None:
     """To the nanosecond: 61 bits do not fit into a float."""
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
-    told = replace(read_profile(str(server)), started="2026-11-27T16:13:55.338Z", time="2026-11-27T16:14:08.001Z")
-    made = profile_of(told)
+    answer = replace(read_profile(str(server)), started="2026-11-27T16:13:55.338Z", time="2026-11-27T16:14:08.001Z")
+    made = profile_of(answer)
     assert (made.started_ns, made.taken_ns) == (1_795_796_035_338_000_000, 1_795_796_048_001_000_000)
 
 
@@ -362,13 +362,13 @@ def test_what_grew_between_two_dumps(arenadump: harness.Arenadump, tmp_path: Pat
         until(lambda: chunks_by(read(arenadump, process.pid), "open_connections") == 2500, "it did not grow")
         arenadump.check("dump", process.pid, "-o", tmp_path / "after")
     arguments = (tmp_path / "before", tmp_path / "after", "--measure", "inuse_objects")
-    told = arenascope("profile", "diff", *arguments, arenadump=arenadump)
-    assert re.search(r"^ *0 .* \+500 .* open_connections", told, re.MULTILINE)
-    assert "fill_cache" not in told
+    answer = arenascope("profile", "diff", *arguments, arenadump=arenadump)
+    assert re.search(r"^ *0 .* \+500 .* open_connections", answer, re.MULTILINE)
+    assert "fill_cache" not in answer
     for when in ("Before", "After"):
         head = rf"^{when}: server \(pid {process.pid}\): \S+ MiB in use with a stack, by every chunk$"
-        assert re.search(head, told, re.MULTILINE)
-    assert not re.search("^(Two|Other) ", told, re.MULTILINE)
+        assert re.search(head, answer, re.MULTILINE)
+    assert not re.search("^(Two|Other) ", answer, re.MULTILINE)
     less = arenascope("profile", "diff", tmp_path / "after", tmp_path / "before", arenadump=arenadump)
     shown = f"{500 * 3008 / MEBIBYTE:.1f} MiB"
     assert re.search(rf"^ *0 B .* {MINUS}{shown} +{MINUS}100\.0 %  open_connections", less, re.MULTILINE)
@@ -381,12 +381,12 @@ def test_what_two_profiles_do_not_have_alike_is_said(arenadump: harness.Arenadum
         with served(tmp_path, arenadump, options=options) as process:
             arenadump.check("dump", process.pid, "-o", tmp_path / name)
             pids.append(process.pid)
-    told = arenascope("profile", "diff", tmp_path / "exact", tmp_path / "rates", arenadump=arenadump)
-    assert re.search(r"^Before: server .*by every chunk$", told, re.MULTILINE)
-    assert re.search(r"^After: server .*by chunks on one page in 8, which stand for all$", told, re.MULTILINE)
-    assert f"Two processes: server (pid {pids[0]}) and server (pid {pids[1]})." in told
-    assert "Two recordings: what was allocated is counted from the beginning of each." in told
-    said = " ".join(told.split())
+    answer = arenascope("profile", "diff", tmp_path / "exact", tmp_path / "rates", arenadump=arenadump)
+    assert re.search(r"^Before: server .*by every chunk$", answer, re.MULTILINE)
+    assert re.search(r"^After: server .*by chunks on one page in 8, which stand for all$", answer, re.MULTILINE)
+    assert f"Two processes: server (pid {pids[0]}) and server (pid {pids[1]})." in answer
+    assert "Two profiles: what was allocated is counted from the beginning of each." in answer
+    said = " ".join(answer.split())
     assert "what is in use is known by every chunk before, by chunks on one page in 8 after." in said
     assert "what was allocated is known from a sample in 512.0 KiB before, from a sample in 64.0 KiB after." in said
     unsampled = arenascope("profile", "diff", tmp_path / "exact", tmp_path / "none", arenadump=arenadump)
@@ -397,7 +397,7 @@ def test_what_two_profiles_do_not_have_alike_is_said(arenadump: harness.Arenadum
 def test_a_process_without_a_recorder(arenadump: harness.Arenadump) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         odd.wait_for_read(process.pid)
-        done = arenadump.run("profile", process.pid)
+        done = arenadump.run("sites", process.pid)
         assert done.returncode == 5
         assert "has no profile: run the program by `arenascope run --profile -- COMMAND`" in done.stderr
         process.kill()

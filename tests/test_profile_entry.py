@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recordings with hooks at the entries of libc's functions: what they see, what they leave, where they are refused."""
+"""Profiles with hooks at the entries of libc's functions: what they see, what they leave, where they are refused."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import pytest
 from test_profile import FUNCTIONS, by_stack, compare, sites, truth
 from test_profile_attach import go, is_clean, start
 from tools import debian, harness, programs
-from tools.profiling import Recording, hooks_left, profile, recorded, recording
+from tools.profiling import Profiling, hooks_left, profile, profiling, recorded
 from tools.stage import Stage, kill, until
 
-from arenascope.profile.from_json import profile_of, read_profile
+from arenascope.profiles.from_json import profile_of, read_profile
 
 __all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")
@@ -78,7 +78,7 @@ def test_each_chunk_since_has_its_stack(
     """Those that were allocated through a copied pointer, too. What realloc and memalign call counts once."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "thread", "pointers", "wait", *acts), file)
-    with recording(arenadump, pid, dump, "--exact", "--entry"):
+    with profiling(arenadump, pid, dump, "--exact", "--entry"):
         assert entries(pid) in {7, 8, 9}  # aligned_alloc was memalign once; dlclose has been libdl's
         assert not hooks_left(pid), "a slot has a hook"
         go(file)
@@ -103,7 +103,7 @@ def test_without_it_what_goes_through_pointers_is_not_seen(
     """
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "pointers", "wait", "calls", "thread"), file)
-    with recording(arenadump, pid, dump, "--exact"):
+    with profiling(arenadump, pid, dump, "--exact"):
         assert not changed(pid)
         go(file)
         truth(file)
@@ -125,7 +125,7 @@ def test_what_is_allocated_altogether_counts_once(
     """Of samples: realloc, memalign and posix_memalign that call malloc would count twice."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "nested", "wait", "many", "100000"), file)
-    with recording(arenadump, pid, dump, "--rates=pages=1,bytes=4K", "--entry"):
+    with profiling(arenadump, pid, dump, "--rates=pages=1,bytes=4K", "--entry"):
         go(file)
         truth(file)
     found = sum(site["allocated"]["bytes"] for site in profile(arenadump, dump)["sites"])
@@ -141,20 +141,20 @@ def test_what_is_allocated_altogether_counts_once(
 def test_an_inspector_that_is_killed_leaves_no_entries(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump, *, frozen: bool
 ) -> None:
-    """Or, while it is held, until another one ends the recording."""
+    """Or, while it is held, until another one ends the profile."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "pointers", "wait", "calls"), file)
-    made = Recording(arenadump, pid, dump, "--exact", "--entry")
+    made = Profiling(arenadump, pid, dump, "--exact", "--entry")
     assert "records who allocates" in made.said, made.said + made.end()
     assert entries(pid) >= 7
     if frozen:
         made.process.send_signal(signal.SIGSTOP)
-        arenadump.check("record", pid, "--stop")
+        arenadump.check("profile", pid, "--stop")
         assert is_as_before(pid)
     made.process.kill()
     made.end()
     until(lambda: is_as_before(pid), "the entries stay")
-    with recording(arenadump, pid, dump, "--exact", "--entry"):
+    with profiling(arenadump, pid, dump, "--exact", "--entry"):
         go(file)
         truth(file)
     compare(profile(arenadump, dump), sites, file)
@@ -179,7 +179,7 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
     """Calls pass through the hooks meanwhile."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "calls", "pointers", "wait", "calls", "thread"), file)
-    made = Recording(arenadump, pid, dump, "--exact", "--entry")
+    made = Profiling(arenadump, pid, dump, "--exact", "--entry")
     assert "records who allocates" in made.said, made.said + made.end()
     (guard,) = guards(made.process.pid)
     kill(guard)
@@ -189,10 +189,10 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
     if then == "stop":
         go(file)
         truth(file)
-        arenadump.check("record", pid, "--stop")
+        arenadump.check("profile", pid, "--stop")
     else:
         how = ["--entry"] if then == "entries" else []
-        with recording(arenadump, pid, dump, "--exact", *how):
+        with profiling(arenadump, pid, dump, "--exact", *how):
             assert bool(changed(pid)) == (then == "entries")
             go(file)
             truth(file)
@@ -206,7 +206,7 @@ def test_when_its_guard_is_killed_too_the_next_one_mends_it(
 def test_a_guard_that_is_killed_is_replaced(stage: Stage, sites: Path, arenadump: harness.Arenadump) -> None:
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, [str(sites), str(file), "pointers", "wait", "calls"], file)
-    with recording(arenadump, pid, dump, "--exact", "--entry") as made:
+    with profiling(arenadump, pid, dump, "--exact", "--entry") as made:
         (guard,) = guards(made.process.pid)
         kill(guard)
         go(file)
@@ -222,13 +222,13 @@ def test_a_child_of_fork_passes_on_and_can_be_mended(
     file, dump = stage.folder / "truth", stage.folder / "dump"
     acts = ["pointers", "wait", "calls", "fork", "calls", "thread"]
     pid = start(stage, libc.command(sites, str(file), *acts), file)
-    with recording(arenadump, pid, dump, "--exact", "--entry"):
+    with profiling(arenadump, pid, dump, "--exact", "--entry"):
         go(file)
         child, _, _ = truth(stage.folder / "truth.child")
         try:
             truth(file)
             assert entries(child) >= 7
-            arenadump.check("record", child, "--stop", "--timeout=120s")
+            arenadump.check("profile", child, "--stop", "--timeout=120s")
             assert not changed(child)
             assert entries(pid) >= 7
         finally:
@@ -241,7 +241,7 @@ def test_the_program_may_end_meanwhile(stage: Stage, sites: Path, arenadump: har
     file = stage.folder / "truth"
     process = stage.start([str(sites), str(file), "wait", "calls"], LD_PRELOAD="")
     until(lambda: Path(f"{file}.waiting").exists(), "it does not wait")
-    made = Recording(arenadump, process.pid, stage.folder / "dump", "--entry")
+    made = Profiling(arenadump, process.pid, stage.folder / "dump", "--entry")
     mine = guards(made.process.pid)
     assert mine
     process.kill()
@@ -274,7 +274,7 @@ def test_on_and_off_in_a_storm(stage: Stage, libc: debian.Libc, arenadump: harne
     process = storm(stage, libc)
     for _ in range(8):
         arenadump.check(
-            "record", process.pid, "-o", stage.folder / "dump", "--for=5ms", "--entry", "--timeout=120s", "--mode=live"
+            "profile", process.pid, "-o", stage.folder / "dump", "--for=5ms", "--entry", "--timeout=120s", "--mode=live"
         )
         assert not changed(process.pid)
     is_well(process)
@@ -282,22 +282,22 @@ def test_on_and_off_in_a_storm(stage: Stage, libc: debian.Libc, arenadump: harne
 
 @pytest.mark.nearest
 @pytest.mark.slow
-def test_killed_at_random_moments(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
+def test_killed_at_random_times(stage: Stage, libc: debian.Libc, arenadump: harness.Arenadump) -> None:
     """The commander alone, or its guard with it: whatever is left is mended by the next one, and nothing is harmed."""
     seed = int(os.environ.get("SEED", str(time.time_ns() % 100000)))
     chance = random.Random(seed)
     process = storm(stage, libc)
     arenadump.check("inject", process.pid, "--timeout=120s")
-    command = [str(arenadump.path), "record", str(process.pid), "-o", str(stage.folder / "dump"), "--entry"]
-    for turn in range(KILLS):
+    command = [str(arenadump.path), "profile", str(process.pid), "-o", str(stage.folder / "dump"), "--entry"]
+    for poll in range(KILLS):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as made:
             time.sleep(chance.uniform(0, 0.6))
             mine = guards(made.pid)
             made.kill()
-            for guard in mine if turn % 2 else []:
+            for guard in mine if poll % 2 else []:
                 kill(guard)
-        if turn % 2:
-            arenadump.check("record", process.pid, "--stop")
+        if poll % 2:
+            arenadump.check("profile", process.pid, "--stop")
             assert not changed(process.pid), seed
         else:
             until(lambda: not changed(process.pid), f"the entries stay, seed {seed}")
@@ -356,7 +356,7 @@ def test_what_cannot_be_moved(
     begin = 4 if there[function - base :].startswith(b"\xf3\x0f\x1e\xfa") else 0
     write(pid, function + begin + at, code)
     before = changed(pid)
-    done = arenadump.run("record", pid, "--for=1s", "-o", dump, "--entry", "--timeout=120s")
+    done = arenadump.run("profile", pid, "--for=1s", "-o", dump, "--entry", "--timeout=120s")
     assert (done.returncode, why in done.stderr) == (UNSUPPORTED, True), done.stderr
     assert any(f" {each} " in done.stderr for each in names), done.stderr
     assert "Nothing was changed" in done.stderr
@@ -377,7 +377,7 @@ def test_a_thread_in_the_first_instructions_is_waited_for(
     assert said[0] == b"interrupted", said
     assert int(said[1], 16) > symbol(process.pid, "calloc")
     dump = stage.folder / "dump"
-    done = arenadump.run("record", process.pid, "--for=1s", "-o", dump, "--entry", "--timeout=120s")
+    done = arenadump.run("profile", process.pid, "--for=1s", "-o", dump, "--entry", "--timeout=120s")
     assert (done.returncode, "a signal handler" in done.stderr) == (DENIED, True), done.stderr
     assert not changed(process.pid)
     os.kill(process.pid, signal.SIGUSR2)  # the handler returns
@@ -396,7 +396,7 @@ def test_code_that_is_marked_for_cet(stage: Stage, libc: debian.Libc, arenadump:
     program = programs.build_portable("sites", debian.NATIVE, "-fcf-protection")
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(program, str(file), "pointers", "wait", "calls", "thread"), file)
-    with recording(arenadump, pid, dump, "--exact", "--entry"):
+    with profiling(arenadump, pid, dump, "--exact", "--entry"):
         base, there, own = libc_code(pid)
         for name in KIN:
             at = symbol(pid, name) - base
@@ -429,16 +429,16 @@ def test_arenascope_records(stage: Stage, sites: Path, arenadump: harness.Arenad
     compare(profile(arenadump, dump), sites, file)
     assert is_as_before(pid)
     says_its_hooks(stage, arenadump, dump, "Hooks at the entries of malloc and its kin: calls")
-    # The next recording is without: nothing of this one is left in its tables.
+    # The next profile is without: nothing of this one is left in its tables.
     slots = stage.folder / "slots"
-    with recording(arenadump, pid, slots, "--exact"):
+    with profiling(arenadump, pid, slots, "--exact"):
         pass
     says_its_hooks(stage, arenadump, slots, "Hooks in slots: calls through pointers that")
 
 
 def says_its_hooks(stage: Stage, arenadump: harness.Arenadump, dump: Path, said: str) -> None:
     """On every surface."""
-    assert said.lower() in arenadump.check("profile", dump).lower()
+    assert said.lower() in arenadump.check("sites", dump).lower()
     tell = [sys.executable, "-m", "arenascope"]
     environment = {**os.environ, "COLUMNS": "200", "ARENASCOPE_ARENADUMP": str(arenadump.path)}
     top = [*tell, "profile", "top", str(dump)]

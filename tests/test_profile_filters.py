@@ -74,7 +74,7 @@ def test_stacks_with_a_function_alone(server: int, arenadump: harness.Arenadump)
     focused = folded(server, "--focus", "^fill_", arenadump=arenadump)
     assert {stack[-1] for stack in focused} == {"fill_cache"}
     assert focused.total() == CACHE
-    # What is looked for may be hidden.
+    # What is searched for may be hidden.
     (hidden,) = folded(server, "--focus", "^fill_", "--hide", "fill", arenadump=arenadump)
     assert hidden[-1] == "main"
 

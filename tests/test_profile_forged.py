@@ -108,14 +108,14 @@ def tables(stage: Stage) -> Tables:
 
 
 def read(arenadump: harness.Arenadump, target: int | Path) -> Any:
-    told = json.loads(arenadump.check("profile", "--json", target))
-    jsonschema.validate(harness.few(told), SCHEMA)
-    return told
+    answer = json.loads(arenadump.check("sites", "--json", target))
+    jsonschema.validate(harness.few(answer), SCHEMA)
+    return answer
 
 
-def sums(told: Any) -> tuple[Any, ...]:
+def sums(answer: Any) -> tuple[Any, ...]:
     """What is counted does not hang on what the modules say."""
-    return told["known"], told["unseen"], told["without_stack"], len(told["sites"])
+    return answer["known"], answer["unseen"], answer["without_stack"], len(answer["sites"])
 
 
 def test_entries_that_say_what_is_not_so(tables: Tables, arenadump: harness.Arenadump) -> None:
@@ -125,10 +125,10 @@ def test_entries_that_say_what_is_not_so(tables: Tables, arenadump: harness.Aren
     assert len(right["modules"]) == len(good)
     for name, forge in FORGED.items():
         tables.put([forge(i, module) for i, module in enumerate(good)])
-        told = read(arenadump, tables.pid)
-        assert sums(told) == sums(right), name
-        assert len(told["modules"]) <= len(good), name
-        assert all(len(each["build_id"]) <= 2 * BUILD_ID for each in told["modules"]), name
+        answer = read(arenadump, tables.pid)
+        assert sums(answer) == sums(right), name
+        assert len(answer["modules"]) <= len(good), name
+        assert all(len(each["build_id"]) <= 2 * BUILD_ID for each in answer["modules"]), name
     tables.put(good)
     assert read(arenadump, tables.pid)["modules"] == right["modules"]
 
@@ -142,10 +142,10 @@ def test_words_that_are_none(tables: Tables, arenadump: harness.Arenadump, index
     noise = random.Random(index)
     for forged in (b"\xff" * len(good), bytes(len(good)), good[::-1], noise.randbytes(len(good)), good[4:] + good[:4]):
         tables.write(tables.head + offset, forged)
-        told = read(arenadump, tables.pid)
-        in_use = [told[name]["bytes"] for name in ("known", "unseen", "without_stack")]
+        answer = read(arenadump, tables.pid)
+        in_use = [answer[name]["bytes"] for name in ("known", "unseen", "without_stack")]
         assert sum(in_use) == sum(right[name]["bytes"] for name in ("known", "unseen", "without_stack")), in_use
-        assert all(1 <= len(site["stack"]) <= 256 for site in told["sites"])
+        assert all(1 <= len(site["stack"]) <= 256 for site in answer["sites"])
     tables.write(tables.head + offset, good)
     assert sums(read(arenadump, tables.pid)) == sums(right)
 
@@ -194,17 +194,17 @@ def test_tables_that_hold_are_read_up_to_their_size(tables: Tables, arenadump: h
     for name in ("used", "none", "no room"):
         forged = forged_table(name, tables)
         tables.put_table(*forged)
-        told = read(arenadump, tables.pid)
+        answer = read(arenadump, tables.pid)
         tables.put_table(*tables.table)
-        assert sums(told) == sums(right), name
-        assert len(told["modules"]) <= forged[1], name
+        assert sums(answer) == sums(right), name
+        assert len(answer["modules"]) <= forged[1], name
 
 
 def test_tables_that_do_not_hold(tables: Tables, arenadump: harness.Arenadump) -> None:
     """Then it is no profile, and whose memory it is is not known; both are said."""
     for name in ("count", "largest", "outside", "over the end", "wraps", "askew", "in the head"):
         tables.put_table(*forged_table(name, tables))
-        done = arenadump.run("profile", "--json", tables.pid)
+        done = arenadump.run("sites", "--json", tables.pid)
         assert done.returncode == UNSUPPORTED, name
         assert "has no profile" in done.stderr, name
     summary = arenadump.summary(tables.pid)

@@ -15,9 +15,9 @@ import pytest
 from tools import interpreters
 
 import arenascope
-from arenascope.profile.folded import folded
-from arenascope.profile.model import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
-from arenascope.profile.pprof import encode, main_module, varint
+from arenascope.profiles.folded import folded
+from arenascope.profiles.model import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
+from arenascope.profiles.pprof import encode, main_module, varint
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 PROGRAM = Module("/usr/bin/server", "ab" * 20, 0x401000, 0x480000, 0x400000)
@@ -163,8 +163,8 @@ def test_which_module_is_the_program(comm: str, modules: str, main: str) -> None
 
 ENCODES = """
 import sys
-from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
-from arenascope.profile.pprof import encode
+from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.profiles.pprof import encode
 frames = StackFrame(1, Module("/x")), StackFrame(2, None, (SourceLine("f"), SourceLine("main", "x.c", 3)))
 assert encode(Profile([Site(frames, {"inuse_space": 1})]))
 print(sys.version_info[:2])
@@ -204,8 +204,8 @@ def test_folded_stacks() -> None:
 def test_folded_names_are_safe_in_a_terminal() -> None:
     """A function's name and its file's are the target's words: a terminal obeys none of them."""
     line = SourceLine("grow\x1b]0;owned\x07\x9b2J", "/srv/a\u202egnp\x1b[31m.py", 3)
-    told = folded(Profile([Site((StackFrame(0, None, (line,), "python"), MAIN), {"inuse_space": 5})]), "inuse_space")
-    assert told == "main;a\\u{202e}gnp\\x1b[31m.py:grow\\x1b]0:owned\\x07\\u{9b}2J 5\n"
+    answer = folded(Profile([Site((StackFrame(0, None, (line,), "python"), MAIN), {"inuse_space": 5})]), "inuse_space")
+    assert answer == "main;a\\u{202e}gnp\\x1b[31m.py:grow\\x1b]0:owned\\x07\\u{9b}2J 5\n"
 
 
 def test_recursion_counts_once() -> None:

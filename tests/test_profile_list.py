@@ -17,10 +17,10 @@ from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
 from tools import harness
 
 from arenascope.humanize import short_name
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
-from arenascope.profile.source_lines import Listing, listings
-from arenascope.profile.sources import is_newer, read_source
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.profiles.source_lines import Listing, listings
+from arenascope.profiles.sources import is_newer, read_source
 from arenascope.render.listing import render_listings
 
 SHOWN = f"{CACHE / MEBIBYTE:.1f} MiB"
@@ -45,10 +45,10 @@ def test_a_long_line_leaves_the_numbers_their_place(
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
     wide = SERVER.replace("// line 20", "// " + "long " * 60)
     with served(tmp_path, arenadump, "-g", source=wide) as process:
-        told = listed(arenadump, process.pid, tmp_path)
+        answer = listed(arenadump, process.pid, tmp_path)
         read = profile_of(read_profile(str(process.pid)))
     found = listings(read, "fill_cache", "inuse_space")
-    for width, text in ((120, told), (80, drawn(found, read, 80)), (50, drawn(found, read, 50))):
+    for width, text in ((120, answer), (80, drawn(found, read, 80)), (50, drawn(found, read, 50))):
         (line,) = (line for line in text.splitlines() if "held.push_back" in line)
         assert re.fullmatch(rf" *{SHOWN} +{SHOWN} +20 +held\.push_back\(.*…", line)
         assert max(map(len, text.splitlines()[2:])) <= width
@@ -64,10 +64,10 @@ def drawn(found: Sequence[Listing], profile: Profile, width: int) -> str:
 def test_where_no_source_is_known_nothing_is_newer(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with served(tmp_path, arenadump) as process:
         os.utime(tmp_path, (2**32, 2**32))
-        told = listed(arenadump, process.pid, tmp_path)
-    assert "no source file is known" in told
-    assert re.search(rf"{SHOWN} +{SHOWN} +\? +\(no line is known\)", told)
-    assert "may have moved" not in told
+        answer = listed(arenadump, process.pid, tmp_path)
+    assert "no source file is known" in answer
+    assert re.search(rf"{SHOWN} +{SHOWN} +\? +\(no line is known\)", answer)
+    assert "may have moved" not in answer
 
 
 def test_files_that_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +91,9 @@ def test_interpreted_code_is_no_older_than_a_library(tmp_path: Path, monkeypatch
     native = StackFrame(0x1000, library, (SourceLine("PyByteArray_Resize"),))
     python = StackFrame(0, None, (SourceLine("grow", str(source), 2),), "python")
     profile = Profile([Site((native, python), {"inuse_space": 9001})])
-    told = drawn(listings(profile, "grow", "inuse_space"), profile, 80)
-    assert "return bytearray(9001)" in told
-    assert "may have moved" not in told
+    answer = drawn(listings(profile, "grow", "inuse_space"), profile, 80)
+    assert "return bytearray(9001)" in answer
+    assert "may have moved" not in answer
 
 
 def test_a_source_that_has_become_shorter(tmp_path: Path) -> None:

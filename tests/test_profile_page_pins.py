@@ -21,8 +21,8 @@ from tools.profiling import profile
 from tools.tab import Tab, write
 
 from arenascope.dump import Dump
-from arenascope.profile.page_pins import LEAST_EXCESS, NEAR, Keeping, narrowest_keeper
-from arenascope.profile.stack_titles import bare_name, is_for_others
+from arenascope.profiles.page_pins import LEAST_EXCESS, NEAR, Keeping, narrowest_pinner
+from arenascope.profiles.stack_titles import bare_name, is_for_others
 
 __all__ = ["browser"]  # a fixture
 
@@ -44,22 +44,22 @@ def test_the_narrowest_function_is_named() -> None:
         Keeping(("grow", "open", "serve", "main"), 15, 1500, 50),
         Keeping(("load", "serve", "main"), 5, 500, 850),
     ]
-    assert narrowest_keeper(stacks) == ("open", 95, 9500, 150)
-    assert narrowest_keeper(stacks[:1]) is None, "all pages, and all bytes"
-    assert narrowest_keeper([]) is None
-    assert narrowest_keeper([Keeping(("a",), 0, 0, 100)]) is None
+    assert narrowest_pinner(stacks) == ("open", 95, 9500, 150)
+    assert narrowest_pinner(stacks[:1]) is None, "all pages, and all bytes"
+    assert narrowest_pinner([]) is None
+    assert narrowest_pinner([Keeping(("a",), 0, 0, 100)]) is None
     nameless = [Keeping(("lib.so+0x12", "main"), 80, 1, 10), Keeping(("b", "main"), 20, 1, 90)]
-    assert narrowest_keeper(nameless) is None, "an offset says nothing"
+    assert narrowest_pinner(nameless) is None, "an offset says nothing"
     through_others = [Keeping(("xmalloc", "a", "main"), 80, 1, 10), Keeping(("xmalloc", "b", "main"), 20, 1, 90)]
-    assert narrowest_keeper(through_others) == ("a", 80, 1, 10)
+    assert narrowest_pinner(through_others) == ("a", 80, 1, 10)
 
 
 def test_work_on_a_name_is_done_once() -> None:
-    """A name is on many stacks, and its letters are looked at one by one."""
+    """A name is on many stacks, and its letters are inspected one by one."""
     names = tuple(f"app::only_in_this_test_{at}(int)" for at in range(20))
     before = bare_name.cache_info().misses, is_for_others.cache_info().misses
     stacks = [Keeping(names, 5, 5, 1) for _ in range(50)] + [Keeping(("other_of_this_test",), 1, 1, 200)]
-    assert narrowest_keeper(stacks) == ("app::only_in_this_test_0", 250, 250, 50)
+    assert narrowest_pinner(stacks) == ("app::only_in_this_test_0", 250, 250, 50)
     assert bare_name.cache_info().misses - before[0] == len(names) + 1
     assert is_for_others.cache_info().misses - before[1] == len(names) + 1
     assert all(each.cache_info().maxsize for each in (bare_name, is_for_others)), "a bound"
@@ -86,7 +86,7 @@ def test_sums_are_those_of_the_stacks_with_the_function(stacks: list[Keeping]) -
     def excess(name: str) -> float:
         return sums(name)[0] / pages - sums(name)[2] / held
 
-    found = narrowest_keeper(stacks)
+    found = narrowest_pinner(stacks)
     if found:
         assert found[1:] == sums(found.name)
         assert excess(found.name) >= NEAR * max(map(excess, BARE.values())) - 1e-9
@@ -123,11 +123,11 @@ def ask(socket: Path, commands: Iterable[str]) -> None:
     assert "errors: 0" in done.stdout, done.stdout
 
 
-def of_function(told: dict[str, Any], function: str, what: str) -> int:
+def of_function(answer: dict[str, Any], function: str, what: str) -> int:
     """The sum of what the stacks with this function keep."""
     return sum(
-        site["kept"][what]
-        for site in told["sites"]
+        site["pinned"][what]
+        for site in answer["sites"]
         if any(each["name"] == function for frame in site["stack"] for each in frame["functions"])
     )
 
@@ -144,11 +144,11 @@ def test_the_page_names_who_keeps_redis_pages_and_freeing_brings_them_back(
         ask(socket, drop("counter"))
         second = json.loads(arenadump.check("trim", "--json", pid))
     assert first["returned"] > 0
-    dump, told = Dump(tmp_path / "dump"), profile(arenadump, tmp_path / "dump")
-    pages, returned = of_function(told, "pfaddCommand", "pages"), of_function(told, "pfaddCommand", "returned")
+    dump, answer = Dump(tmp_path / "dump"), profile(arenadump, tmp_path / "dump")
+    pages, returned = of_function(answer, "pfaddCommand", "pages"), of_function(answer, "pfaddCommand", "returned")
     assert pages > 500
     tab = Tab(browser, write(tmp_path, dump))
-    words = tab.page.locator("#profile .keepers li").first.inner_text()
+    words = tab.page.locator("#profile .pins li").first.inner_text()
     tab.context.close()
     who = "what pfaddCommand and its calls allocated"
     assert words.startswith(f"At least {pages:,} pages are kept by nothing but {who}, which has ")

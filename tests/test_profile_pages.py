@@ -23,9 +23,9 @@ from tools.profiling import profile
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import Profile
-from arenascope.profile.pprof import encode
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import Profile
+from arenascope.profiles.pprof import encode
 
 PAGE = 4096
 SITES = "abcdefgh"
@@ -33,7 +33,7 @@ SITES = "abcdefgh"
 TUNABLES = "tcache_count=0", "mxfast=0", "trim_threshold=1073741824", "mmap_threshold=131072"
 
 
-class Keeper:
+class Pinning:
     """The program, and the site of each of its blocks."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -57,7 +57,7 @@ class Keeper:
 
 
 @contextmanager
-def keeping(agent: Path, rates: str, name: str = "keeps_pages") -> Iterator[Keeper]:
+def pinning_pages(agent: Path, rates: str, name: str = "pins_pages") -> Iterator[Pinning]:
     program = programs.build(name)
     environment = {
         "LD_PRELOAD": str(agent),
@@ -68,19 +68,19 @@ def keeping(agent: Path, rates: str, name: str = "keeps_pages") -> Iterator[Keep
         [str(program)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            yield Keeper(process)
+            yield Pinning(process)
         finally:
             process.kill()
 
 
-def of_sites(told: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def of_sites(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What each of the program's sites keeps, by its letter."""
     found = {}
-    for site in told["sites"]:
+    for site in answer["sites"]:
         names = [function["name"] for function in site["stack"][0]["functions"]]
         if names and (named := re.fullmatch("site_([a-h])", names[-1])):
             assert named[1] not in found, "one stack for each site"
-            found[named[1]] = {**site["kept"], "in_use": site["in_use"]["count"]}
+            found[named[1]] = {**site["pinned"], "in_use": site["in_use"]["count"]}
     return found
 
 
@@ -114,20 +114,20 @@ def expected(dump: Dump, site_of: dict[int, str]) -> tuple[dict[str, Counter[str
 
 
 def test_each_site_keeps_what_the_chunks_say(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with keeping(agent, "exact") as keeper:
-        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    with pinning_pages(agent, "exact") as pinning:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", pinning.process.pid)
     dump = Dump(tmp_path / "dump")
-    told = profile(arenadump, tmp_path / "dump")
-    found = of_sites(told)
+    answer = profile(arenadump, tmp_path / "dump")
+    found = of_sites(answer)
     assert set(found) == set(SITES)
-    kept, on = expected(dump, keeper.site_of)
+    kept, on = expected(dump, pinning.site_of)
     assert sum(each["pinned"] for each in found.values()) > 500
     for site, each in found.items():
         for what in ("pinned", "pages", "pages_stranded"):
             assert each[what] == kept[site][what], (site, what)
         # A page's bytes that cannot be shared equally go to one of its sites.
         assert abs(each["stranded"] - kept[site]["stranded"]) <= 16 * each["in_use"]
-    letter_of = letters(told)
+    letter_of = letters(answer)
     places: dict[int, set[str]] = defaultdict(set)
     for place in dump.profile_places:
         places[int(place["page"])].add(letter_of[int(place["site"])])
@@ -135,9 +135,9 @@ def test_each_site_keeps_what_the_chunks_say(agent: Path, arenadump: harness.Are
     assert all(page in places for page, sites in on.items() if sites & set(SITES))
 
 
-def letters(told: dict[str, Any]) -> list[str]:
+def letters(answer: dict[str, Any]) -> list[str]:
     """Of each site its letter in the program."""
-    names = ([function["name"] for function in site["stack"][0]["functions"]] for site in told["sites"])
+    names = ([function["name"] for function in site["stack"][0]["functions"]] for site in answer["sites"])
     return [next((name[-1] for name in each if name.startswith("site_")), "?") for each in names]
 
 
@@ -172,11 +172,11 @@ def first_on(dump: Dump, site_of: dict[int, int]) -> dict[int, list[int]]:
 def test_the_first_sites_of_a_page_have_most_bytes_there(
     agent: Path, arenadump: harness.Arenadump, tmp_path: Path, rates: str
 ) -> None:
-    with keeping(agent, rates, "many_sites") as keeper:
-        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    with pinning_pages(agent, rates, "many_sites") as pinning:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", pinning.process.pid)
     dump = Dump(tmp_path / "dump")
     names = letters(profile(arenadump, tmp_path / "dump"))
-    first = first_on(dump, {at: names.index(letter) for at, letter in keeper.site_of.items() if letter in names})
+    first = first_on(dump, {at: names.index(letter) for at, letter in pinning.site_of.items() if letter in names})
     found: dict[int, list[int]] = defaultdict(list)
     for place in dump.profile_places:
         found[int(place["page"])].append(int(place["site"]))
@@ -190,10 +190,10 @@ def test_the_first_sites_of_a_page_have_most_bytes_there(
 def test_what_is_said_to_come_back_comes_back(
     agent: Path, arenadump: harness.Arenadump, tmp_path: Path, site: str
 ) -> None:
-    with keeping(agent, "exact") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "before", keeper.process.pid)
-        keeper.free(site)
-        arenadump.check("dump", "-o", tmp_path / "after", keeper.process.pid)
+    with pinning_pages(agent, "exact") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "before", pinning.process.pid)
+        pinning.free(site)
+        arenadump.check("dump", "-o", tmp_path / "after", pinning.process.pid)
     said = of_sites(profile(arenadump, tmp_path / "before"))[site]["returned"]
     before, after = Dump(tmp_path / "before"), Dump(tmp_path / "after")
     anyhow = int((before.pages["state"] == fmt.PageState.RELEASABLE).sum()) * PAGE
@@ -202,21 +202,21 @@ def test_what_is_said_to_come_back_comes_back(
 
 
 def test_the_commands_have_these_measures(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with keeping(agent, "exact") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
-    told = profile(arenadump, tmp_path / "dump")
-    jsonschema.validate(told, closed(SCHEMA))
-    found = of_sites(told)
+    with pinning_pages(agent, "exact") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "dump", pinning.process.pid)
+    answer = profile(arenadump, tmp_path / "dump")
+    jsonschema.validate(answer, closed(SCHEMA))
+    found = of_sites(answer)
     top = arenascope("profile", "top", tmp_path / "dump", "--measure", "pinned", arenadump=arenadump)
     assert re.search(rf"^ *{found['a']['pinned']} .* site_a", top, re.MULTILINE)
     folded = arenascope("profile", "folded", tmp_path / "dump", "--measure", "returned", arenadump=arenadump)
     lines = (line.rpartition(" ") for line in folded.splitlines())
     sums = {stack.rpartition(";")[2]: int(value) for stack, _, value in lines}
     assert sums["site_a"] == found["a"]["returned"]
-    with keeping(agent, "pages=4") as keeper:
-        arenascope("profile", "top", keeper.process.pid, "--measure", "stranded", arenadump=arenadump)
+    with pinning_pages(agent, "pages=4") as pinning:
+        arenascope("profile", "top", pinning.process.pid, "--measure", "stranded", arenadump=arenadump)
         refused = subprocess.run(
-            [sys.executable, "-m", "arenascope", "profile", "top", str(keeper.process.pid), "--measure", "returned"],
+            [sys.executable, "-m", "arenascope", "profile", "top", str(pinning.process.pid), "--measure", "returned"],
             capture_output=True,
             text=True,
             env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
@@ -230,8 +230,8 @@ def test_without_samples_what_was_allocated_is_unknown(
     agent: Path, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
     """Not 0: who asks for it is told so, and a file for pprof has the other two measures alone."""
-    with keeping(agent, "exact,bytes=0") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    with pinning_pages(agent, "exact,bytes=0") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "dump", pinning.process.pid)
     for command in ("top", "tree", "threads", "folded"):
         refused = subprocess.run(
             [sys.executable, "-m", "arenascope", "profile", command, tmp_path / "dump", "--measure=alloc_space"],
@@ -245,11 +245,14 @@ def test_without_samples_what_was_allocated_is_unknown(
     top = arenascope("profile", "top", tmp_path / "dump", arenadump=arenadump)
     assert re.search(r"^ *[0-9].* site_a\b", top, re.MULTILINE)
     assert "No allocations were sampled (bytes=0): what was allocated is not known." in top
-    told = profile_of(read_profile(str(tmp_path / "dump")))
-    for measures in [*(site.values for site in told.sites), *(share.values for s in told.sites for share in s.shares)]:
+    answer = profile_of(read_profile(str(tmp_path / "dump")))
+    for measures in [
+        *(site.values for site in answer.sites),
+        *(share.values for s in answer.sites for share in s.shares),
+    ]:
         assert "inuse_space" in measures
         assert not {"alloc_space", "alloc_objects"} & set(measures)
-    whole = gzip.decompress(encode(told))
+    whole = gzip.decompress(encode(answer))
     assert b"inuse_space" in whole
     assert b"alloc_space" not in whole
     nothing = Profile([], sampled=False)
@@ -258,13 +261,13 @@ def test_without_samples_what_was_allocated_is_unknown(
 
 def test_stacks_without_outer_frames_are_told_of(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """A recursion that is deeper than stacks are: what is missing is not taken for the outermost function."""
-    with keeping(agent, "exact", "deep_sites") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
-    told = read_profile(str(tmp_path / "dump"))
-    words = f"1 of {len(told.sites)} stacks lack outer frames"
+    with pinning_pages(agent, "exact", "deep_sites") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "dump", pinning.process.pid)
+    answer = read_profile(str(tmp_path / "dump"))
+    words = f"1 of {len(answer.sites)} stacks lack outer frames"
     for command in ("top", "tree"):
         assert f"\n{words}.\n" in arenascope("profile", command, tmp_path / "dump", arenadump=arenadump)
-    assert words in profile_of(told).comments
+    assert words in profile_of(answer).comments
     folded = arenascope("profile", "folded", tmp_path / "dump", arenadump=arenadump)
     assert len(re.findall(r"^…;(?:(?:odd|even);){200,260}leaf;keep;ask 302400$", folded, re.MULTILINE)) == 1
     by_thread = arenascope("profile", "folded", "--by-thread", tmp_path / "dump", arenadump=arenadump)
@@ -273,16 +276,16 @@ def test_stacks_without_outer_frames_are_told_of(agent: Path, arenadump: harness
 
 def test_with_pages_left_out_sums_are_estimates(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Unbiased ones: of many programs, whose addresses differ, the mean is the truth."""
-    told: dict[str, list[int]] = defaultdict(list)
+    answer: dict[str, list[int]] = defaultdict(list)
     for _ in range(12):
-        with keeping(agent, "pages=4") as keeper:
-            read = profile(arenadump, keeper.process.pid)
+        with pinning_pages(agent, "pages=4") as pinning:
+            read = profile(arenadump, pinning.process.pid)
             found = of_sites(read)["a"]
             assert (found["pages"], found["pages_stranded"], found["returned"]) == (None, None, None)
-            told["pinned"].append(found["pinned"])
-            told["stranded"].append(found["stranded"])
+            answer["pinned"].append(found["pinned"])
+            answer["stranded"].append(found["stranded"])
             assert found["pinned"] % 4 == 0
-    with keeping(agent, "exact") as keeper:
-        truth = of_sites(profile(arenadump, keeper.process.pid))["a"]
-    for what, values in told.items():
+    with pinning_pages(agent, "exact") as pinning:
+        truth = of_sites(profile(arenadump, pinning.process.pid))["a"]
+    for what, values in answer.items():
         assert abs(sum(values) / len(values) / truth[what] - 1) < 0.15, (what, values, truth[what])

@@ -20,8 +20,8 @@ from tools.stage import Stage, kill, until
 from tools.tab import write
 
 from arenascope.dump import Dump
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import rows
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import rows
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"
@@ -57,24 +57,24 @@ def of_python(site: dict[str, Any]) -> Stack:
     return tuple((each["name"], each["line"], Path(each["file"]).name) for each in frames)
 
 
-def blocks(told: dict[str, Any]) -> Counter[Stack]:
+def blocks(answer: dict[str, Any]) -> Counter[Stack]:
     """Those of SIZE bytes, by their Python stacks.
 
     A bytearray has a byte more, and a chunk a header; and 16 bytes where these alone would be no chunk.
     """
     found: Counter[Stack] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         use = site["in_use"]
         if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 40:
             found[of_python(site)] += use["count"]
     return found
 
 
-def compare(told: dict[str, Any], stacks: Counter[Stack]) -> None:
+def compare(answer: dict[str, Any], stacks: Counter[Stack]) -> None:
     whole = {stack for stack in stacks if len(stack) < MOST // 2}
-    found = blocks(told)
-    assert told["wrong"] == 0
-    assert told["without_stack"]["count"] == 0
+    found = blocks(answer)
+    assert answer["wrong"] == 0
+    assert answer["without_stack"]["count"] == 0
     other = sorted(found.keys() - stacks.keys())
     assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}, other
     # What has more frames than there is room for has the innermost.
@@ -171,9 +171,9 @@ def test_estimates_have_their_stacks(stage: Stage, arenadump: harness.Arenadump)
     how, environment = command("3.11", str(file))
     stage.start(how, ARENASCOPE_PROFILE="pages=4", **environment)
     pid, _, stacks = truth(file)
-    told = profile(arenadump, pid)
+    answer = profile(arenadump, pid)
     whole = {stack: count for stack, count in stacks.items() if len(stack) < MOST // 2}
-    found = {stack: count for stack, count in blocks(told).items() if len(stack) < MOST // 2}
+    found = {stack: count for stack, count in blocks(answer).items() if len(stack) < MOST // 2}
     assert found.keys() <= whole.keys()
     assert len(found) > len(whole) / 6
     assert all(count <= 4 * whole[stack] for stack, count in found.items())
@@ -241,10 +241,10 @@ def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump,
         assert "_PyEval_EvalFrameDefault" not in names
 
 
-def callbacks(told: dict[str, Any]) -> list[dict[str, Any]]:
+def callbacks(answer: dict[str, Any]) -> list[dict[str, Any]]:
     """What functions that C calls have allocated: each stands between C's functions, and those that call them."""
     seen, sites = set(), []
-    for site in told["sites"]:
+    for site in answer["sites"]:
         python = of_python(site)
         name = python[0][0].rpartition(".")[2] if python else ""
         if name not in {"<lambda>", "__lt__"} or all(each[0] != "callbacks" for each in python):
@@ -276,14 +276,14 @@ def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> No
     assert reused > 1, "no code object was made where one had died"
     assert stacks.total() > 1000
     with emulated.core(stage, process) as core:
-        told = profile(arenadump, core)
-    assert told["unknown_interpreters"] == []
-    compare(told, stacks)
-    assert callbacks(told)
+        answer = profile(arenadump, core)
+    assert answer["unknown_interpreters"] == []
+    compare(answer, stacks)
+    assert callbacks(answer)
     loop = emulated.function(Path(python.program[-1]), "_PyEval_EvalFrameDefault")
-    modules = [range(int(each["start"], 16), int(each["end"], 16)) for each in told["modules"]]
+    modules = [range(int(each["start"], 16), int(each["end"], 16)) for each in answer["modules"]]
     (module,) = (at for at, each in enumerate(modules) if loop[0] in each)
-    for site in told["sites"]:
+    for site in answer["sites"]:
         if of_python(site):
             assert all(int(frame["offset"], 16) not in loop for frame in site["stack"] if frame["module"] == module)
 
@@ -295,15 +295,15 @@ def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Aren
     process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     pid, good, blocks_made = map(int, process.stdout.readline().split())
-    told = profile(arenadump, pid)
-    found = blocks(told)
+    answer = profile(arenadump, pid)
+    found = blocks(answer)
     frame = ("right", 7, "f.py")
     # Some of what is bad is not wrong: a name of one character, bytecode that is longer.
     assert found.keys() <= {(frame, frame), (("r", 7, "f.py"),) * 2, ()}, found
     assert found[frame, frame] >= good
     assert found[()] > blocks_made / 2
     assert found.total() == blocks_made
-    assert told["without_stack"]["count"] == 0
+    assert answer["without_stack"]["count"] == 0
 
 
 RUNS = """
@@ -327,7 +327,7 @@ def test_a_process_that_runs_is_left_as_it_was(stage: Stage, arenadump: harness.
     assert process.stdout.readline() == b"True\n"
     dump = stage.folder / "recorded.dump"
     for _ in range(2):
-        arenadump.check("record", process.pid, "-o", dump, "--for", "1s", "--exact")
+        arenadump.check("profile", process.pid, "-o", dump, "--for", "1s", "--exact")
         assert any(stack[0][0] == "grown" and stack[1][0] == "<module>" for stack in blocks(profile(arenadump, dump)))
     os.set_blocking(process.stdout.fileno(), False)
     seen = process.stdout.read().split()

@@ -17,7 +17,7 @@ from tools import emulated, harness, interpreters, programs, tiers
 from tools.profiling import profile
 from tools.stage import Stage, kill, until
 
-from arenascope.profile.from_json import profile_of, read_profile
+from arenascope.profiles.from_json import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
 AGAIN = Path(__file__).parent / "programs" / "again.rb"
@@ -47,19 +47,19 @@ def truth(path: Path) -> tuple[int, Counter[Stack]]:
     return last[0], found
 
 
-def as_told(stack: Stack, release: str) -> Stack:
+def as_named(stack: Stack, release: str) -> Stack:
     """A stack in the release's own words.
 
     From 3.4 on it has a method and its `rescue in` as one frame, and names code that was given as text by its method.
     """
     if release < "3.4":
         return stack
-    told: list[tuple[str, int, str]] = []
+    answer: list[tuple[str, int, str]] = []
     for name, line, file in reversed(stack):
-        if told and told[-1][0] == RESCUE.sub("", name) != name:
-            told.pop()
-        told.append((told[-1][0] if name == "<compiled>" else RESCUE.sub("", name), line, file))
-    return tuple(reversed(told))
+        if answer and answer[-1][0] == RESCUE.sub("", name) != name:
+            answer.pop()
+        answer.append((answer[-1][0] if name == "<compiled>" else RESCUE.sub("", name), line, file))
+    return tuple(reversed(answer))
 
 
 def of_ruby(site: dict[str, Any]) -> Stack:
@@ -67,24 +67,24 @@ def of_ruby(site: dict[str, Any]) -> Stack:
     return tuple((each["name"], each["line"], Path(each["file"] or "").name) for each in frames)
 
 
-def blocks(told: dict[str, Any], release: str = "") -> Counter[Stack]:
+def blocks(answer: dict[str, Any], release: str = "") -> Counter[Stack]:
     """Those of SIZE bytes, by their Ruby stacks.
 
     A String has a byte more, and a chunk a header; and 16 bytes where these alone would be no chunk.
     """
     found: Counter[Stack] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         use = site["in_use"]
         if use["count"] and SIZE + 8 <= use["bytes"] / use["count"] <= SIZE + 40:
-            found[as_told(of_ruby(site), release)] += use["count"]
+            found[as_named(of_ruby(site), release)] += use["count"]
     return found
 
 
-def compare(told: dict[str, Any], stacks: Counter[Stack], release: str) -> None:
+def compare(answer: dict[str, Any], stacks: Counter[Stack], release: str) -> None:
     whole = {stack for stack in stacks if len(stack) < MOST // 2}
-    found = blocks(told, release)
-    assert told["wrong"] == 0
-    assert told["without_stack"]["count"] == 0
+    found = blocks(answer, release)
+    assert answer["wrong"] == 0
+    assert answer["without_stack"]["count"] == 0
     assert {stack: found[stack] for stack in whole} == {stack: stacks[stack] for stack in whole}
     # What has more frames than there is room for has the innermost.
     for stack in stacks.keys() - whole:
@@ -102,9 +102,9 @@ def test_each_block_has_the_lines_that_made_it(stage: Stage, arenadump: harness.
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     pid, stacks = truth(file)
     assert stacks.total() > 1000
-    told = profile(arenadump, pid)
-    assert told["unknown_interpreters"] == []
-    compare(told, stacks, release)
+    answer = profile(arenadump, pid)
+    assert answer["unknown_interpreters"] == []
+    compare(answer, stacks, release)
 
 
 @pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
@@ -119,8 +119,8 @@ def test_stacks_that_differ_in_one_frame(stage: Stage, arenadump: harness.Arenad
     file = stage.folder / "truth"
     how, environment = command(release, WAYS, file)
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
-    told = profile(arenadump, ways_pid(file))
-    assert_ways(told, file, lambda site: as_told(of_ruby(site), release), lambda label: CLASS.sub("", label))
+    answer = profile(arenadump, ways_pid(file))
+    assert_ways(answer, file, lambda site: as_named(of_ruby(site), release), lambda label: CLASS.sub("", label))
 
 
 @pytest.mark.parametrize("release", tiers.daily(RELEASES, tiers.OF_DEBIAN_12, "runtimes"))
@@ -171,12 +171,12 @@ def test_c_frames_stand_between_them(stage: Stage, arenadump: harness.Arenadump,
     how, environment = command(release, PROGRAM, file)
     stage.start(how, ARENASCOPE_PROFILE="exact", **environment)
     pid, _ = truth(file)
-    look_at_callbacks(profile(arenadump, pid))
+    check_callbacks(profile(arenadump, pid))
 
 
-def look_at_callbacks(told: dict[str, Any]) -> None:
+def check_callbacks(answer: dict[str, Any]) -> None:
     seen = 0
-    for site in told["sites"]:
+    for site in answer["sites"]:
         languages = [frame["language"] for frame in site["stack"]]
         names = [{each["name"] for each in frame["functions"]} for frame in site["stack"]]
         if "ruby" not in languages:
@@ -204,10 +204,10 @@ def test_aarch64(stage: Stage, arenadump: harness.Arenadump, release: str) -> No
     _, stacks = truth(file)
     assert stacks.total() > 1000
     with emulated.core(stage, process) as core:
-        told = profile(arenadump, core)
-    assert told["unknown_interpreters"] == []
-    compare(told, stacks, release)
-    look_at_callbacks(told)
+        answer = profile(arenadump, core)
+    assert answer["unknown_interpreters"] == []
+    compare(answer, stacks, release)
+    check_callbacks(answer)
 
 
 @pytest.mark.parametrize("flags", [[], ["-DHIDDEN"]], ids=["3.1", "3.4"])
@@ -217,8 +217,8 @@ def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Aren
     process = stage.start([str(program)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     pid, good, made = map(int, process.stdout.readline().split())
-    told = profile(arenadump, pid)
-    found = blocks(told)
+    answer = profile(arenadump, pid)
+    found = blocks(answer)
     right, outer = ("right", 9, "f.rb"), ("outer", 9, "f.rb")
     assert found[right, outer] >= good
     assert found[()] > made / 2
@@ -226,9 +226,9 @@ def test_frames_that_are_not_what_they_say(stage: Stage, arenadump: harness.Aren
     assert {each[:1] for stack in found for each in stack} <= {("right",), ("outer",)}, found
     assert all(line in {8, 9, None} and file == "f.rb" for stack in found for _, line, file in stack), found
     assert found.total() == made
-    (site,) = [site for site in told["sites"] if of_ruby(site) == (right, outer)]
+    (site,) = [site for site in answer["sites"] if of_ruby(site) == (right, outer)]
     assert site["stack"][0]["language"] == "ruby", "the function that seems to be the bytecode loop"
-    assert told["without_stack"]["count"] == 0
+    assert answer["without_stack"]["count"] == 0
 
 
 BUILT = {"3.1": ["OBJSPACE", "COUNT", "BLOCKING"], "3.4": ["OBJSPACE", "COUNT", "BLOCKING", "NAME", "PATH", "FIRST"]}
@@ -257,11 +257,11 @@ def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Ar
     dump = stage.folder / "unknown.dump"
     arenadump.run("dump", "-o", str(dump), str(process.pid))
     for target in (process.pid, dump):
-        told = profile(arenadump, target)
-        assert told["unknown_interpreters"] == [{"language": "ruby", "release": "3.9"}]
-        assert set(blocks(told)) == {()}
+        answer = profile(arenadump, target)
+        assert answer["unknown_interpreters"] == [{"language": "ruby", "release": "3.9"}]
+        assert set(blocks(answer)) == {()}
     said = "Ruby 3.9: its frames are not known"
-    assert said in arenadump.check("profile", dump)
+    assert said in arenadump.check("sites", dump)
     tell = [sys.executable, "-m", "arenascope", "profile"]
     assert said in subprocess.run([*tell, "top", str(dump)], capture_output=True, text=True, check=True).stdout
     page = stage.folder / "page.html"
@@ -323,14 +323,14 @@ end
 
 @pytest.mark.parametrize("release", tiers.daily(["3.1", "3.3", "3.4"], tiers.OF_DEBIAN_12, "runtimes"))
 def test_a_process_that_runs(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
-    """Another thread than those of Ruby looks for Ruby. Twice."""
+    """Another thread than those of Ruby searches for Ruby. Twice."""
     how, environment = command(release, "-e", RUNS)
     process = stage.start(how, LD_PRELOAD="", **environment)
     assert process.stdout
     process.stdout.readline()
     dump = stage.folder / "recorded.dump"
     for _ in range(2):
-        arenadump.check("record", process.pid, "-o", dump, "--for", "1s", "--exact")
+        arenadump.check("profile", process.pid, "-o", dump, "--for", "1s", "--exact")
         assert any(
             [each[0] for each in stack if each[0] != "loop"] == ["block in <main>", "block in <main>", "<main>"]
             for stack in blocks(profile(arenadump, dump))

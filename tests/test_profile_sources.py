@@ -17,10 +17,10 @@ from tools import harness
 
 from arenascope.cli import profile as cli
 from arenascope.cli.main import main
-from arenascope.profile import sources
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import Profile, Site, SourceLine, StackFrame
-from arenascope.profile.sources import NOBODY, Rights, read_source, rights_of
+from arenascope.profiles import sources
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import Profile, Site, SourceLine, StackFrame
+from arenascope.profiles.sources import NOBODY, Rights, read_source, rights_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root reads as another user")
 USER, GROUP, OTHER_GROUP = 54321, 54322, 54323

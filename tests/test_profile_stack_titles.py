@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from arenascope.humanize import MINUS
-from arenascope.profile.language import OTHER, within
-from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
-from arenascope.profile.source_lines import plain_name
-from arenascope.profile.stack_titles import bare_name, caller_and_callee, is_for_others
+from arenascope.profiles.language import OTHER, within
+from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
+from arenascope.profiles.source_lines import plain_name
+from arenascope.profiles.stack_titles import bare_name, caller_and_callee, is_for_others
 from arenascope.render.profile import render_top, render_tree
 
 pytestmark = pytest.mark.check

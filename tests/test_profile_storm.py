@@ -11,6 +11,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_nothing_is_harmed(arenadump: harness.Arenadump) -> None:
-    counts = soak(arenadump, recordings=6, each=3, seed=1)
+    counts = soak(arenadump, profiles=6, each=3, seed=1)
     assert not counts.wrong, counts.wrong
     assert counts.lives > 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness, programs
-from tools.profiling import profile, recording
+from tools.profiling import profile, profiling
 from tools.stage import Stage, until
 
 UNSUPPORTED = 5
@@ -72,15 +72,15 @@ def check_memory_comes_back(
     command = [sys.executable, "-c", LOCKS, str(first), str(meanwhile)]
     pid = stage.start(command, LD_PRELOAD=preload, PYTHONMALLOC="malloc").pid
     said(stage, "ready")
-    with recording(arenadump, pid, stage.folder / "dump", "--exact"):
+    with profiling(arenadump, pid, stage.folder / "dump", "--exact"):
         stage.go()
         said(stage, "allocated")
         assert meanwhile or resident_mib(pid) < MOST_MIB
     assert resident_mib(pid) < MOST_MIB
     assert profile(arenadump, stage.folder / "dump")["known"]["bytes"] >= BLOCKS * SIZE
-    done = arenadump.run("profile", pid)
+    done = arenadump.run("sites", pid)
     assert (done.returncode, "has no profile" in done.stderr) == (UNSUPPORTED, True), done.stdout
-    with recording(arenadump, pid, stage.folder / "second", "--exact"):
+    with profiling(arenadump, pid, stage.folder / "second", "--exact"):
         pass
     assert profile(arenadump, stage.folder / "second")["known"]["bytes"] < BLOCKS * SIZE // 10
     assert resident_mib(pid) < MOST_MIB
@@ -108,7 +108,7 @@ def test_full_tables_do_not_call_it_unseen(stage: Stage, arenadump: harness.Aren
     assert found["without_stack"]["count"] > 50_000
     assert found["without_stack"]["count"] <= found["lost"]
     assert found["unseen"]["bytes"] < 1 << 20
-    text = arenadump.check("profile", pid)
+    text = arenadump.check("sites", pid)
     assert f"recorded without a stack: {found['lost']} allocations" in text
 
 
@@ -117,7 +117,7 @@ def test_full_tables_leave_unseen_what_was_before(stage: Stage, arenadump: harne
     program = FILLS.format(before=20_000, after=150_000)
     pid = stage.start([sys.executable, "-c", program], LD_PRELOAD="", PYTHONMALLOC="malloc").pid
     said(stage, "ready")
-    with recording(arenadump, pid, stage.folder / "dump", "--rates=exact,memory=64M"):
+    with profiling(arenadump, pid, stage.folder / "dump", "--rates=exact,memory=64M"):
         stage.go()
         said(stage, "allocated")
     found = profile(arenadump, stage.folder / "dump")

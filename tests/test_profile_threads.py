@@ -16,15 +16,15 @@ import pytest
 from report_fixtures import browser
 from test_profile_python import RELEASES, command
 from tools import debian, harness, programs, tiers
-from tools.profiling import profile, recording
+from tools.profiling import profile, profiling
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
 
 from arenascope.dump import Dump
-from arenascope.profile.folded import folded
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
-from arenascope.profile.pprof import encode
+from arenascope.profiles.folded import folded
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
+from arenascope.profiles.pprof import encode
 
 __all__ = ["browser"]  # a fixture
 PYTHON = Path(__file__).parent / "programs" / "by_thread.py"
@@ -46,13 +46,13 @@ def truth(path: Path) -> tuple[int, Truth]:
     return int(last.split()[1]), {int(tid): (int(count), name) for tid, count, name in words}
 
 
-def by_leaf(told: dict[str, Any]) -> dict[int | None, int]:
+def by_leaf(answer: dict[str, Any]) -> dict[int | None, int]:
     """How many blocks each thread has by the function that all call; all shares of each site are the site.
 
     Where the function is interpreted, those of more than INTERPRETED bytes: smaller ones are the interpreter's own.
     """
     counts: dict[int | None, int] = defaultdict(int)
-    for site in told["sites"]:
+    for site in answer["sites"]:
         for of in ("in_use", "allocated"):
             for each in ("count", "bytes"):
                 assert sum(share[of][each] for share in site["threads"]) == site[of][each]
@@ -63,7 +63,7 @@ def by_leaf(told: dict[str, Any]) -> dict[int | None, int]:
             large and any(function["name"] == "leaf" for each in site["stack"] for function in each["functions"])
         ):
             for share in site["threads"]:
-                tid = told["threads"][share["thread"]]["tid"] if share["thread"] is not None else None
+                tid = answer["threads"][share["thread"]]["tid"] if share["thread"] is not None else None
                 counts[tid] += share["in_use"]["count"]
     return dict(counts)
 
@@ -74,17 +74,17 @@ def differing(found: dict[int | None, int], true: dict[int, int]) -> dict[int | 
     return {tid: pair for tid, pair in both.items() if pair[0] != pair[1]}
 
 
-def how_it_was(told: dict[str, Any], true: dict[int, int]) -> dict[str, Any]:
+def how_it_was(answer: dict[str, Any], true: dict[int, int]) -> dict[str, Any]:
     """What may say why a profile has not all blocks of each thread."""
-    said = {each: told[each] for each in ("mode", "lost", "without_stack", "unseen", "unsampled", "cut", "misses")}
-    known = [thread["tid"] for thread in told["threads"]]
+    said = {each: answer[each] for each in ("mode", "lost", "without_stack", "unseen", "unsampled", "cut", "misses")}
+    known = [thread["tid"] for thread in answer["threads"]]
     twice = sorted({tid for tid in known if tid is not None and known.count(tid) > 1})
     missing = sorted(true.keys() - set(known))
     return {**said, "without an id": known.count(None), "named twice": twice, "not named": missing}
 
 
-def names(told: dict[str, Any]) -> dict[int, str | None]:
-    return {thread["tid"]: thread["name"] for thread in told["threads"]}
+def names(answer: dict[str, Any]) -> dict[int, str | None]:
+    return {thread["tid"]: thread["name"] for thread in answer["threads"]}
 
 
 def test_each_block_has_its_thread(
@@ -94,11 +94,11 @@ def test_each_block_has_its_thread(
     file = stage.folder / "truth"
     stage.start(libc.command(program, str(file), "20"), ARENASCOPE_PROFILE="exact,bytes=1K")
     pid, threads = truth(file)
-    told = profile(arenadump, pid)
-    assert told["wrong"] == 0
+    answer = profile(arenadump, pid)
+    assert answer["wrong"] == 0
     true = {tid: count for tid, (count, _) in threads.items()}
-    assert differing(by_leaf(told), true) == {}, how_it_was(told, true)
-    assert {tid: name or "-" for tid, name in names(told).items() if tid in threads} == {
+    assert differing(by_leaf(answer), true) == {}, how_it_was(answer, true)
+    assert {tid: name or "-" for tid, name in names(answer).items() if tid in threads} == {
         tid: name for tid, (_, name) in threads.items()
     }
 
@@ -110,10 +110,10 @@ def test_a_child_of_fork_has_its_own(stage: Stage, program: Path, arenadump: har
     parent, before = truth(file)
     child, _ = truth(stage.folder / "truth.child")
     try:
-        told = profile(arenadump, child)
-        assert by_leaf(told) == {**{tid: count for tid, (count, _) in before.items()}, child: 70}
-        assert names(told)[child] == "by_main"
-        assert names(told)[parent] is None
+        answer = profile(arenadump, child)
+        assert by_leaf(answer) == {**{tid: count for tid, (count, _) in before.items()}, child: 70}
+        assert names(answer)[child] == "by_main"
+        assert names(answer)[parent] is None
         assert by_leaf(profile(arenadump, parent)) == {tid: count for tid, (count, _) in before.items()}
     finally:
         kill(child)
@@ -140,9 +140,9 @@ def test_more_threads_than_there_is_room_for(stage: Stage, program: Path, arenad
     file = stage.folder / "truth"
     stage.start([str(program), str(file), "1500"], ARENASCOPE_PROFILE="exact")
     pid, threads = truth(file)
-    told = profile(arenadump, pid)
-    assert told["wrong"] == 0
-    found = by_leaf(told)
+    answer = profile(arenadump, pid)
+    assert answer["wrong"] == 0
+    found = by_leaf(answer)
     lost = found.pop(None)
     known = {tid: count for tid, count in found.items() if tid is not None}
     assert KNOWN - 1 <= len(known) <= KNOWN
@@ -155,12 +155,12 @@ def test_a_process_that_runs(stage: Stage, libc: debian.Libc, program: Path, are
     file, dump = stage.folder / "truth", stage.folder / "dump"
     process = stage.start(libc.command(program, str(file), "10", "wait"), LD_PRELOAD="")
     until(Path(f"{file}.waiting").exists, "it does not wait")
-    with recording(arenadump, process.pid, dump, "--exact"):
+    with profiling(arenadump, process.pid, dump, "--exact"):
         Path(f"{file}.go").touch()
         pid, threads = truth(file)
-    told = profile(arenadump, dump)
-    assert by_leaf(told) == {tid: count for tid, (count, _) in threads.items()}
-    assert names(told)[pid] == "by_main"
+    answer = profile(arenadump, dump)
+    assert by_leaf(answer) == {tid: count for tid, (count, _) in threads.items()}
+    assert names(answer)[pid] == "by_main"
 
 
 def test_an_agents_own_dump_has_the_sites(stage: Stage, program: Path, arenadump: harness.Arenadump) -> None:
@@ -168,11 +168,11 @@ def test_an_agents_own_dump_has_the_sites(stage: Stage, program: Path, arenadump
     file = stage.folder / "truth"
     stage.start([str(program), str(file), "0"], ARENASCOPE_PROFILE="exact")
     pid, threads = truth(file)
-    told = profile(arenadump, stage.ask(pid))
-    leaves = [s for s in told["sites"] if any(each["name"] == "leaf" for each in s["stack"][0]["functions"])]
+    answer = profile(arenadump, stage.ask(pid))
+    leaves = [s for s in answer["sites"] if any(each["name"] == "leaf" for each in s["stack"][0]["functions"])]
     assert sum(s["in_use"]["count"] for s in leaves) == sum(count for count, _ in threads.values())
-    assert told["threads"] == []
-    assert all(site["threads"] == [] for site in told["sites"])
+    assert answer["threads"] == []
+    assert all(site["threads"] == [] for site in answer["sites"])
 
 
 def test_what_people_get(stage: Stage, program: Path, arenadump: harness.Arenadump, browser: Any) -> None:

@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 from test_profile import Names, compare, truth
 from tools import debian, emulated, harness, programs
-from tools.profiling import profile, recording
+from tools.profiling import profile, profiling
 from tools.stage import Stage
 
 # Of programs/stepped.c.
 SIZE, PATH_BITS, KEPT, ROUNDED = 504, 6, 1000, 8
 # Of programs/coroutines_below.c: blocks of the main thread on its own stack. Of 1,024 recognised ones one is checked.
 ON_MAIN = 500 * 20
-RECORDED = pytest.mark.parametrize("recorded", [False, True], ids=["profile", "full record"])
+RECORDED = pytest.mark.parametrize("recorded", [False, True], ids=["profile", "trace"])
 STEPS = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has the trap flag")
 
 
 def said_by(stage: Stage, program: Path, *, recorded: bool) -> str:
     """What a program prints that ends by itself."""
-    file = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")} if recorded else {"ARENASCOPE_PROFILE": "exact"}
+    file = {"ARENASCOPE_PROFILE_TRACE": str(stage.folder / "record")} if recorded else {"ARENASCOPE_PROFILE": "exact"}
     process = stage.start([str(program)], **file)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0
@@ -51,7 +51,7 @@ def test_coroutines_right_below_a_stack_without_a_guard(stage: Stage, *, recorde
     assert said_by(stage, program, recorded=recorded) == "ended\n"
 
 
-def told_of_running(arenadump: harness.Arenadump, folder: Path, how: str) -> dict[str, Any]:
+def profile_of_running(arenadump: harness.Arenadump, folder: Path, how: str) -> dict[str, Any]:
     """The profile of what coroutines_below does between SIGUSR1 and "ended"."""
     program = programs.build("coroutines_below", "-O1", "-fno-inline", "-lpthread")
     with subprocess.Popen([str(program), how], stdout=subprocess.PIPE) as process:
@@ -59,7 +59,7 @@ def told_of_running(arenadump: harness.Arenadump, folder: Path, how: str) -> dic
             assert process.stdout
             pid = int(process.stdout.readline()) if how == "forked" else process.pid
             assert process.stdout.readline() == b"ready\n"
-            with recording(arenadump, pid, folder / "dump", "--rates=exact"):
+            with profiling(arenadump, pid, folder / "dump", "--rates=exact"):
                 os.kill(pid, signal.SIGUSR1)
                 assert process.stdout.readline() == b"ended\n"
         finally:
@@ -68,16 +68,16 @@ def told_of_running(arenadump: harness.Arenadump, folder: Path, how: str) -> dic
 
 
 def test_coroutines_right_below_the_variables_of_the_main_thread(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """Who begins a recording of a running process does not know its main thread, whose stack is elsewhere."""
-    told = told_of_running(arenadump, tmp_path, "main")
-    assert told["checked"] > 0, "stacks of the main thread itself are recognised"
+    """Who begins a profile of a running process does not know its main thread, whose stack is elsewhere."""
+    answer = profile_of_running(arenadump, tmp_path, "main")
+    assert answer["checked"] > 0, "stacks of the main thread itself are recognised"
 
 
 def test_a_main_thread_on_the_stack_of_another(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """A child of fork() is recorded: its main thread is on the stack of the thread that called fork()."""
-    told = told_of_running(arenadump, tmp_path, "forked")
-    assert told["checked"] > 0, "its stacks are recognised"
-    assert max(site["in_use"]["count"] for site in told["sites"]) == ON_MAIN
+    answer = profile_of_running(arenadump, tmp_path, "forked")
+    assert answer["checked"] > 0, "its stacks are recognised"
+    assert max(site["in_use"]["count"] for site in answer["sites"]) == ON_MAIN
 
 
 @STEPS
@@ -87,20 +87,20 @@ def test_an_alternate_stack_above_all_that_is_interrupted(stage: Stage, arenadum
     process = stage.start([str(program), "alternate"], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     assert int(process.stdout.readline().split()[0]) > 10_000
-    told = profile(arenadump, process.pid)
+    answer = profile(arenadump, process.pid)
     names, found = Names(program), Counter[int]()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         use = site["in_use"]
         path, rest = divmod(use["bytes"] / use["count"] - (SIZE - ROUNDED), 16) if use["count"] else (-1, 0)
         if not 0 <= path < 1 << PATH_BITS:
             continue
         bits = ["right" if int(path) >> bit & 1 else "left" for bit in range(PATH_BITS)]
         assert rest == 0
-        assert list(names.stack(site, told["modules"], program))[:PATH_BITS] == bits
+        assert list(names.stack(site, answer["modules"], program))[:PATH_BITS] == bits
         found[int(path)] += use["count"]
     assert found == dict.fromkeys(range(1 << PATH_BITS), 1)
-    assert told["without_stack"]["count"] > 1000, "what the handler allocates is counted"
-    assert told["wrong"] == 0
+    assert answer["without_stack"]["count"] > 1000, "what the handler allocates is counted"
+    assert answer["wrong"] == 0
 
 
 @STEPS
@@ -110,9 +110,9 @@ def test_a_handler_that_leaves_the_recorder(stage: Stage, arenadump: harness.Are
     process = stage.start([str(program), "left"], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     process.stdout.readline()
-    told = profile(arenadump, process.pid)
+    answer = profile(arenadump, process.pid)
     size = SIZE + 16 - ROUNDED
-    made = [site["in_use"]["count"] for site in told["sites"] if site["in_use"]["bytes"] == size * KEPT]
+    made = [site["in_use"]["count"] for site in answer["sites"] if site["in_use"]["bytes"] == size * KEPT]
     assert made == [KEPT]
 
 
@@ -133,9 +133,9 @@ def test_a_handler_that_leaves_while_pythons_frames_are_read(stage: Stage, arena
     process = stage.start([sys.executable, "-c", LEFT, str(library)], ARENASCOPE_PROFILE="exact")
     assert process.stdout
     process.stdout.readline()
-    told = profile(arenadump, process.pid)
+    answer = profile(arenadump, process.pid)
     size = SIZE + 16 - ROUNDED
-    (made,) = [site for site in told["sites"] if site["in_use"]["bytes"] == size * KEPT]
+    (made,) = [site for site in answer["sites"] if site["in_use"]["bytes"] == size * KEPT]
     names = [function["name"] for frame in made["stack"] for function in frame["functions"]]
     assert "outermost" in names
 
@@ -148,13 +148,13 @@ def test_requests_that_get_large_chunks(stage: Stage, arenadump: harness.Arenadu
     names = ("by_mapping", "by_alignment", "by_pages")
     large = dict(zip(names, map(int, process.stdout.readline().split()), strict=True))
     assert min(large.values()) > 50
-    told = profile(arenadump, process.pid)
+    answer = profile(arenadump, process.pid)
     found: Counter[str] = Counter()
-    for site in told["sites"]:
+    for site in answer["sites"]:
         for name in {function["name"] for frame in site["stack"] for function in frame["functions"]} & set(names):
             found[name] += site["in_use"]["count"]
     assert found == large
-    assert told["unseen"]["count"] == 0
+    assert answer["unseen"]["count"] == 0
 
 
 @pytest.mark.parametrize("binding", ["lazy", "now"])
@@ -166,14 +166,14 @@ def test_a_program_with_its_own_malloc(
     process = stage.start(libc.command(program, str(KEPT), "stays"), ARENASCOPE_PROFILE="exact")
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
-    told = profile(arenadump, process.pid)
-    assert told["unseen"]["count"] == 0
-    made = [site["in_use"]["count"] for site in told["sites"]]
+    answer = profile(arenadump, process.pid)
+    assert answer["unseen"]["count"] == 0
+    made = [site["in_use"]["count"] for site in answer["sites"]]
     assert made.count(KEPT) == 2
     record = stage.folder / "record"
-    ending = stage.start(libc.command(program, str(KEPT)), ARENASCOPE_PROFILE_RECORD=str(record))
+    ending = stage.start(libc.command(program, str(KEPT)), ARENASCOPE_PROFILE_TRACE=str(record))
     assert ending.wait(timeout=120) == 0
-    found = json.loads(arenadump.check("full-record", record, "--json"))
+    found = json.loads(arenadump.check("trace", record, "--json"))
     assert found["allocated"]["count"] - found["frees"] == found["in_use"]["count"] == 2 * KEPT
     assert found["frees"] >= KEPT
 
@@ -191,7 +191,7 @@ def test_tagged_memory_of_aarch64(stage: Stage, arenadump: harness.Arenadump, ta
     truth(Path(file))
     assert process.poll() is None
     with emulated.core(stage, process) as core:
-        told = profile(arenadump, core)
-    for module in told["modules"]:
+        answer = profile(arenadump, core)
+    for module in answer["modules"]:
         module["path"] = module["path"] or str(program)  # the loader was started, and the program has no name
-    compare(told, program, file)
+    compare(answer, program, file)

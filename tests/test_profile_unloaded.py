@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_profile_entry import libc_code, symbol
 from tools import debian, harness, interpreters, programs
-from tools.profiling import Recording, hooks_left, profile, recorded, recording
+from tools.profiling import Profiling, hooks_left, profile, profiling, recorded
 from tools.stage import Stage
 
 FLAGS = ("-shared", "-fPIC", f"-I{programs.SOURCES / 'unloads'}")
@@ -21,7 +21,7 @@ PATIENCE = 120  # seconds
 PYTHONS = [release for release in interpreters.PYTHONS if release != "3.9"]  # those that have frames
 
 
-class Told:
+class Answers:
     """A program that says what it has done, and does the next thing when it reads a byte."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -44,15 +44,15 @@ class Told:
 
 
 @contextmanager
-def loaded(library: interpreters.Library, name: str, *words: str) -> Iterator[Told]:
+def loaded(library: interpreters.Library, name: str, *words: str) -> Iterator[Answers]:
     """A program of tests/programs that loads a library of another suite's, under the libc of that suite."""
     command = [*library.prefix, str(programs.build_portable(name)), *words]
     environment = {**os.environ, **library.environment}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         try:
-            told = Told(process)
-            told.says("ready")
-            yield told
+            answer = Answers(process)
+            answer.says("ready")
+            yield answer
         finally:
             process.kill()
 
@@ -93,18 +93,18 @@ def test_unloaded_by_a_copied_address(
     """With hooks at entries this is seen."""
     library = python_of(release)
     options = ["--rates=exact", *(["--entry"] if entry else [])]
-    with loaded(library, "unloads_unseen", str(library.path), "PyCode_Type", then) as told:
-        with recording(arenadump, told.pid, stage.folder / "dump", *options):
-            told.goes_on()
-            told.says("used" if then == "used" else "kept")
-            assert (then == "used") == ("f" in functions(arenadump, told.pid))
-            assert entry == jumps(told.pid, "dlclose")
-            told.goes_on()
-            told.says("unloaded")
-            assert library.path.name not in Path(f"/proc/{told.pid}/maps").read_text()
-            told.goes_on()
-            told.says("allocated")
-        assert told.ends() == 0
+    with loaded(library, "unloads_unseen", str(library.path), "PyCode_Type", then) as answer:
+        with profiling(arenadump, answer.pid, stage.folder / "dump", *options):
+            answer.goes_on()
+            answer.says("used" if then == "used" else "kept")
+            assert (then == "used") == ("f" in functions(arenadump, answer.pid))
+            assert entry == jumps(answer.pid, "dlclose")
+            answer.goes_on()
+            answer.says("unloaded")
+            assert library.path.name not in Path(f"/proc/{answer.pid}/maps").read_text()
+            answer.goes_on()
+            answer.says("allocated")
+        assert answer.ends() == 0
 
 
 @pytest.mark.parametrize("then", ["nothing", "none", "read", "write", "run"])
@@ -114,27 +114,27 @@ def test_at_the_end_nothing_is_written_to_what_is_there_instead(
 ) -> None:
     """Though it has the hook's address where the hook stood, and may be written."""
     library = python_of(release)
-    with loaded(library, "unloads_unseen", str(library.path), "PyCode_Type", then) as told:
-        with recording(arenadump, told.pid, stage.folder / "dump", "--rates=exact"):
-            told.goes_on()
-            told.says("kept")
-            assert hooks_left(told.pid)[str(library.path)] > 0
-            told.goes_on()
-            told.says("unloaded")
-        told.goes_on()
-        told.says("allocated")
-        assert told.ends() == 0
+    with loaded(library, "unloads_unseen", str(library.path), "PyCode_Type", then) as answer:
+        with profiling(arenadump, answer.pid, stage.folder / "dump", "--rates=exact"):
+            answer.goes_on()
+            answer.says("kept")
+            assert hooks_left(answer.pid)[str(library.path)] > 0
+            answer.goes_on()
+            answer.says("unloaded")
+        answer.goes_on()
+        answer.says("allocated")
+        assert answer.ends() == 0
 
 
 @pytest.mark.parametrize("release", interpreters.RUBIES)
 def test_a_ruby_that_is_unloaded_unseen(stage: Stage, arenadump: harness.Arenadump, release: str) -> None:
     library = ruby_of(release)
-    with loaded(library, "unloads_unseen", str(library.path), "ruby_api_version", "nothing") as told:
-        with recording(arenadump, told.pid, stage.folder / "dump", "--rates=exact"):
+    with loaded(library, "unloads_unseen", str(library.path), "ruby_api_version", "nothing") as answer:
+        with profiling(arenadump, answer.pid, stage.folder / "dump", "--rates=exact"):
             for said in ("kept", "unloaded", "allocated"):
-                told.goes_on()
-                told.says(said)
-        assert told.ends() == 0
+                answer.goes_on()
+                answer.says(said)
+        assert answer.ends() == 0
 
 
 @pytest.mark.parametrize("release", PYTHONS)
@@ -144,16 +144,16 @@ def test_libc_unloads_it_as_what_needs_it_fails(stage: Stage, arenadump: harness
     flags = ("-shared", "-fPIC")
     broken = programs.build_portable("unresolved", debian.NATIVE, *flags, "-Wl,--no-as-needed", str(library.path))
     other = programs.build_portable("allocates", debian.NATIVE, *flags, "-DROOM=64")
-    with loaded(library, "loads_in_vain", str(broken), str(other), "500") as told:
-        made = Recording(arenadump, told.pid, stage.folder / "dump", "--rates=exact")
+    with loaded(library, "loads_in_vain", str(broken), str(other), "500") as answer:
+        made = Profiling(arenadump, answer.pid, stage.folder / "dump", "--rates=exact")
         assert "records who allocates" in made.said, made.said
-        assert told.ends() == 0
+        assert answer.ends() == 0
         assert "with the process" in made.process.communicate(timeout=120)[1]
 
 
 def test_unloaded_between_two_profiles(stage: Stage, arenadump: harness.Arenadump) -> None:
     library = programs.build(*LIBRARY)
-    command = [str(programs.build("unloads", "-pthread")), "told", str(library)]
+    command = [str(programs.build("unloads", "-pthread")), "asked", str(library)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout
@@ -186,7 +186,7 @@ def test_a_profile_that_ends_while_a_library_is_unloaded(stage: Stage, arenadump
             assert process.stdout.readline() == said
 
         assert process.stdout.readline() == b"ready\n"
-        with recording(arenadump, process.pid, stage.folder / "dump", "--rates=exact"):
+        with profiling(arenadump, process.pid, stage.folder / "dump", "--rates=exact"):
             go_on(b"known\n")
             assert hooks_left(process.pid)[str(library.resolve())] > 0
             go_on(b"unloading\n")

@@ -45,7 +45,7 @@ PROGRAMS: dict[str, Callable[[Path], AbstractContextManager[int]]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_resident_byte_is_in_one_row(name: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with PROGRAMS[name](tmp_path) as pid:
-        os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our look and the kernel's word
+        os.kill(pid, signal.SIGSTOP)  # so that nothing changes between our snapshot and the kernel's word
         wait_until_stopped(pid)
         before = kernel.smaps(pid)
         summary = arenadump.summary(pid, "--mode=freeze")

@@ -118,7 +118,7 @@ def cpython(summary: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize("release", tiers.runtimes([*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS]))
 def test_all_blocks_are_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with stuck(release) as program:

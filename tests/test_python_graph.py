@@ -91,10 +91,10 @@ def ask(arenadump: harness.Arenadump, command: str, *arguments: Any) -> Any:
 class Tree:
     """The branches of owners, each with those above it."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, answer: dict[str, Any]) -> None:
         self.branches: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
         way: list[dict[str, Any]] = []
-        for branch in told["branches"]:
+        for branch in answer["branches"]:
             del way[branch["depth"] :]
             self.branches.append((branch, list(way)))
             way.append(branch)
@@ -122,17 +122,17 @@ def check(tree: Tree, says: dict[str, Any]) -> None:
     assert way[-1]["type"] == "dict (table)", "neither list holds it alone"
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_who_holds_what(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with waiting(release, PROGRAM) as program:
-        told = ask(arenadump, "owners", f"--mode={mode}", program.pid)
+        answer = ask(arenadump, "owners", f"--mode={mode}", program.pid)
         says = program.says()
-    assert told["exact"] or mode == "snapshot", "what a clone does not inherit is read of the process"
-    assert told["reached"] + told["unreached"] == told["graph"]["bytes"]
-    assert 0 < told["graph"]["objects"]["bytes"] < told["graph"]["bytes"]
-    check(Tree(told), says)
-    kinds = {branch["owner"]["kind"] for branch in told["branches"] if branch["depth"] == 0}
+    assert answer["exact"] or mode == "clone", "what a clone does not inherit is read of the process"
+    assert answer["reached"] + answer["unreached"] == answer["graph"]["bytes"]
+    assert 0 < answer["graph"]["objects"]["bytes"] < answer["graph"]["bytes"]
+    check(Tree(answer), says)
+    kinds = {branch["owner"]["kind"] for branch in answer["branches"] if branch["depth"] == 0}
     assert ("frames" in kinds) == (release not in OLD_FRAMES)
 
 
@@ -148,10 +148,10 @@ def test_the_way_to_an_object(arenadump: harness.Arenadump, release: str, tmp_pa
     with waiting(release, PROGRAM) as program:
         core = cores.gcore(program.pid, tmp_path)
         says = program.says()
-    told = ask(arenadump, "why", core, hex(says["name"]))
-    assert told["reached"]
-    assert [step["type"] for step in told["path"]][-3:] == ["list (items)", "__main__.Session", "str"]
-    assert int(told["path"][-1]["address"], 16) == says["name"]
+    answer = ask(arenadump, "why", core, hex(says["name"]))
+    assert answer["reached"]
+    assert [step["type"] for step in answer["path"]][-3:] == ["list (items)", "__main__.Session", "str"]
+    assert int(answer["path"][-1]["address"], 16) == says["name"]
     session = ask(arenadump, "why", core, hex(says["session"]))["path"][-1]
     assert 0 <= says["session"] - int(session["address"], 16) <= 32, "the collector's head is before it"
 
@@ -159,9 +159,9 @@ def test_the_way_to_an_object(arenadump: harness.Arenadump, release: str, tmp_pa
 def test_pools_agree(arenadump: harness.Arenadump) -> None:
     """The nodes that are no chunks are the blocks in use."""
     with waiting("3.11", PROGRAM) as program:
-        told = ask(arenadump, "owners", "--mode=freeze", program.pid)
+        answer = ask(arenadump, "owners", "--mode=freeze", program.pid)
         (runtime,) = arenadump.summary(program.pid, "--mode=freeze")["runtimes"]
-    assert told["graph"]["objects"]["bytes"] == runtime["in_use"]
+    assert answer["graph"]["objects"]["bytes"] == runtime["in_use"]
 
 
 STALE = """
@@ -196,13 +196,13 @@ SHARED = STALE.replace("libc.malloc(40)", "libc.malloc(50000)").replace(
 def test_what_several_lead_to_owns_no_object(arenadump: harness.Arenadump) -> None:
     """The interpreter holds the list by words of its own; the chunk has two owners."""
     with started(["python3", "-c", SHARED], "ready") as pid:
-        told = ask(arenadump, "owners", "--mode=freeze", pid)
-    sessions, way = max(Tree(told).of("__main__.Session"), key=lambda found: found[0]["count"])
+        answer = ask(arenadump, "owners", "--mode=freeze", pid)
+    sessions, way = max(Tree(answer).of("__main__.Session"), key=lambda found: found[0]["count"])
     assert sessions["count"] >= 2900
     assert way[0]["owner"]["kind"] == "interpreter"
-    assert told["several"]["bytes"] >= 50000
+    assert answer["several"]["bytes"] >= 50000
     # A word of ld.so's may by chance be an address in the list or the chunk, too.
-    leading = [each["owner"] for each in told["several"]["leading"] if each["bytes"] >= 50000]
+    leading = [each["owner"] for each in answer["several"]["leading"] if each["bytes"] >= 50000]
     assert "interpreter" in [owner["kind"] for owner in leading]
     assert ("variable", "optarg") in [(owner["kind"], owner["name"]) for owner in leading]
 
@@ -233,8 +233,8 @@ time.sleep(600)
 
 def test_only_what_c_code_forgot_is_lost(arenadump: harness.Arenadump) -> None:
     with started(["python3", "-c", LOST], "ready") as pid:
-        told = ask(arenadump, "leaks", "--mode=freeze", pid)
-    sizes = {group["size"]: group["direct"]["count"] + group["suspects"]["count"] for group in told["by_type"]}
+        answer = ask(arenadump, "leaks", "--mode=freeze", pid)
+    sizes = {group["size"]: group["direct"]["count"] + group["suspects"]["count"] for group in answer["by_type"]}
     assert sizes.get(60016, 0) >= 9, "one may still be in a register"
     assert not [size for size in sizes if size and 40000 <= size < 41000]
 
@@ -331,8 +331,8 @@ def test_a_file_of_a_core_is_opened_once(tmp_path: Path) -> None:
         core = cores.gcore(pid, tmp_path)
     trace = tmp_path / "trace"
     calls = ["-f", "-qq", "-e", "trace=open,openat,openat2"]
-    look = [str(harness.arenadump_path()), "summary", "--objects", str(core)]
-    subprocess.run(["strace", *calls, "-o", trace, *look], capture_output=True, check=True, timeout=300)
+    snapshot = [str(harness.arenadump_path()), "summary", "--objects", str(core)]
+    subprocess.run(["strace", *calls, "-o", trace, *snapshot], capture_output=True, check=True, timeout=300)
     opened = Counter(re.findall(r'"([^"]*/(?:python3[^"/]*|[^"/]*\.so[^"/]*))".*= \d', trace.read_text()))
     assert any("/python3" in path for path in opened)
     assert max(opened.values()) <= 20

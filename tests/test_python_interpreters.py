@@ -66,10 +66,10 @@ RELEASES = [
 @pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_arenas_of_all_interpreters(release: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with running(release, tmp_path) as (pid, says):
-        looks = [arenadump.summary(pid, f"--mode={mode}") for mode in ("freeze", "snapshot")]
-        looks += [arenadump.summary(pid, "--objects"), arenadump.summary(cores.gcore(pid, tmp_path))]
+        snapshots = [arenadump.summary(pid, f"--mode={mode}") for mode in ("freeze", "clone")]
+        snapshots += [arenadump.summary(pid, "--objects"), arenadump.summary(cores.gcore(pid, tmp_path))]
     assert len(says) == INTERPRETERS + 1
-    for summary in looks:
+    for summary in snapshots:
         (found,) = summary["runtimes"]
         assert found["found"]
         assert found["regions"] == sum(each.number("arenas allocated current") for each in says)
@@ -77,5 +77,5 @@ def test_arenas_of_all_interpreters(release: str, arenadump: harness.Arenadump, 
         printed = sum(each.number("bytes in allocated blocks") for each in says)
         assert abs(found["in_use"] - printed) < 10000 * len(says)
         assert not [w for w in summary["warnings"] if "interpreters" in w["text"]]
-    types = {each["name"]: each for each in looks[2]["runtimes"][0]["objects"]["types"]}
+    types = {each["name"]: each for each in snapshots[2]["runtimes"][0]["objects"]["types"]}
     assert types["dict"]["count"] >= 5000 * INTERPRETERS * (INTERPRETERS + 1) // 2

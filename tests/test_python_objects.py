@@ -45,7 +45,7 @@ kept = [
     [(i, str(i)) for i in range(10000)],
     [(lambda i: lambda: i)(i) for i in range(1000)],
     ["x" * i for i in range(0, 3000, 3)],
-    [[None, int] for i in range(300)], # arrays whose words look like an object's
+    [[None, int] for i in range(300)], # arrays whose words resemble an object's
 ]
 del kept[10][::3]
 tracked = gc.get_objects()
@@ -148,7 +148,7 @@ def check_bytes(found: dict[str, Any], says: dict[str, Any]) -> None:
     assert {"__main__.Slotted", "builtins.set", "builtins.function"} <= checked
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
 def test_all_objects_are_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with waiting(release) as program:
@@ -159,7 +159,7 @@ def test_all_objects_are_counted(arenadump: harness.Arenadump, release: str, mod
     assert found["exact"]
     check_counts(found, says)
     check_bytes(found, says)
-    # A guess would leave more over, and blocks that look like objects would be some.
+    # A guess would leave more over, and blocks that resemble objects would be some.
     assert found["other_bytes"] < 0.05 * summary["runtimes"][0]["in_use"]
 
 

@@ -22,7 +22,7 @@ REASONS = {
     "texts of ours, without a locale: names of files, errors": "snprintf",
     "system calls as they are, and what the kernel has told the process": "__errno_location clock_gettime getauxval "
     "geteuid getpid madvise mmap64 mprotect munmap nanosleep prctl sigaltstack syscall sysconf",
-    "the cache of the unwinder's tables, a full record's file, and the clock's source": "close ftruncate64 lseek64 "
+    "the cache of the unwinder's tables, a trace's file, and the clock's source": "close ftruncate64 lseek64 "
     "mkdir open64 openat64 read readlink renameat unlink unlinkat write writev secure_getenv fstatfs64 pread64",
     "the list of loaded objects; it waits for the loader's lock, which loader.c takes before": "dl_iterate_phdr",
     "the loader's lock": "pthread_mutex_trylock pthread_mutex_unlock",
@@ -59,7 +59,7 @@ def test_which_functions_of_libc_it_calls() -> None:
 
 
 def test_what_it_calls_by_a_pointer() -> None:
-    """Constants lie among the code, and look like instructions: only what a compiler makes of a pointer counts."""
+    """Constants lie among the code, and resemble instructions: only what a compiler makes of a pointer counts."""
     found = set()
     for part in re.split(r"^\w+ <(?=.*>:$)", disassembly(), flags=re.MULTILINE)[1:]:
         name = part.partition(">")[0].partition(".")[0]

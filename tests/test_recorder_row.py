@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from tools import cores, harness, kernel
 from tools.control import UNSUPPORTED
-from tools.profiling import recording
+from tools.profiling import profiling
 from tools.stage import Stage, until
 
 from arenascope.rows import BY_NAME
@@ -67,8 +67,8 @@ def truth(pid: int) -> list[kernel.Mapping]:
     ]
 
 
-def look(arenadump: harness.Arenadump, pid: int, *options: str) -> tuple[dict[str, Any], list[kernel.Mapping]]:
-    """A look, and what the kernel says before and after it: the program may still be on its way to sleep."""
+def take_snapshot(arenadump: harness.Arenadump, pid: int, *options: str) -> tuple[dict[str, Any], list[kernel.Mapping]]:
+    """A snapshot, and what the kernel says before and after it: the program may still be on its way to sleep."""
     while True:
         before = truth(pid)
         summary = arenadump.summary(pid, *options)
@@ -88,22 +88,22 @@ def check(summary: dict[str, Any], mappings: list[kernel.Mapping]) -> None:
         == (summary["ledger"]["other_anon"])
     )
     assert not {each["address"] for each in anonymous["largest"]} & {hex(each.start) for each in mappings}
-    told = [each for each in summary["runtimes"] if each["row"] == "recorder"]
-    assert len(told) == bool(mappings)
-    if told:
-        assert (told[0]["runtime"], told[0]["part"], told[0]["found"]) == ("arenascope", "recorder", True)
-        assert (told[0]["regions"], told[0]["resident"]) == (len(mappings), held)
+    answer = [each for each in summary["runtimes"] if each["row"] == "recorder"]
+    assert len(answer) == bool(mappings)
+    if answer:
+        assert (answer[0]["runtime"], answer[0]["part"], answer[0]["found"]) == ("arenascope", "recorder", True)
+        assert (answer[0]["regions"], answer[0]["resident"]) == (len(mappings), held)
 
 
 # --- Every way in -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize("kind", ["profile", "record"])
 def test_preloaded(stage: Stage, arenadump: harness.Arenadump, mode: str, kind: str) -> None:
-    record = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")} if kind == "record" else {}
+    record = {"ARENASCOPE_PROFILE_TRACE": str(stage.folder / "record")} if kind == "record" else {}
     pid = program(stage, WORKS, ARENASCOPE_PROFILE=RATES, **record)
-    summary, mappings = look(arenadump, pid, f"--mode={mode}")
+    summary, mappings = take_snapshot(arenadump, pid, f"--mode={mode}")
     assert len(mappings) == 1 + len(record)
     assert all(each.counts["Rss"] > 0 for each in mappings)
     assert summary["snapshot"]["exact"]
@@ -114,10 +114,10 @@ def test_injected_and_off_again(stage: Stage, arenadump: harness.Arenadump) -> N
     pid = program(stage, WORKS, LD_PRELOAD="")
     check(arenadump.summary(pid), [])
     dump = stage.folder / "dump"
-    with recording(arenadump, pid, dump, f"--rates={RATES}"):
+    with profiling(arenadump, pid, dump, f"--rates={RATES}"):
         os.kill(pid, signal.SIGUSR1)
         until((stage.folder / "more").exists, "it allocates nothing")
-        summary, mappings = look(arenadump, pid)
+        summary, mappings = take_snapshot(arenadump, pid)
         check(summary, mappings)
         assert sum(each.counts["Rss"] for each in mappings) > 1 << 20
     assert arenadump.summary(dump)["ledger"]["recorder"] > 1 << 20
@@ -127,15 +127,15 @@ def test_injected_and_off_again(stage: Stage, arenadump: harness.Arenadump) -> N
 
 
 def test_the_largest(stage: Stage, arenadump: harness.Arenadump) -> None:
-    record = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")}
+    record = {"ARENASCOPE_PROFILE_TRACE": str(stage.folder / "record")}
     pid = program(stage, WORKS, ARENASCOPE_PROFILE="memory=4G,buffers=4G", **record)
     summary = arenadump.summary(pid)
-    (told,) = [each for each in summary["runtimes"] if each["row"] == "recorder"]
-    assert (told["found"], told["regions"]) == (True, 2)
+    (answer,) = [each for each in summary["runtimes"] if each["row"] == "recorder"]
+    assert (answer["found"], answer["regions"]) == (True, 2)
 
 
 def test_sizes_that_are_no_whole_pages(stage: Stage, arenadump: harness.Arenadump) -> None:
-    record = {"ARENASCOPE_PROFILE_RECORD": str(stage.folder / "record")}
+    record = {"ARENASCOPE_PROFILE_TRACE": str(stage.folder / "record")}
     pid = program(stage, WORKS, ARENASCOPE_PROFILE="pages=1,memory=100000001,buffers=2000001", **record)
     summary = arenadump.summary(pid)
     assert summary["ledger"]["recorder"] > 1 << 16
@@ -151,7 +151,7 @@ FORKS = WORKS.replace(
 def test_a_child_gives_its_copy_back(stage: Stage, arenadump: harness.Arenadump) -> None:
     """Its parent's recording does not go on in it: what it has copied of the tables would stay for good."""
     pid = program(stage, FORKS, LD_PRELOAD="")
-    with recording(arenadump, pid, stage.folder / "dump", f"--rates={RATES}"):
+    with profiling(arenadump, pid, stage.folder / "dump", f"--rates={RATES}"):
         os.kill(pid, signal.SIGUSR1)
         until(lambda: len(children(pid)) == 1, "it does not fork")
         child = children(pid)[0]
@@ -171,8 +171,8 @@ def test_a_core_of_it(stage: Stage, arenadump: harness.Arenadump) -> None:
         pytest.skip("gcore is not installed")
     pid = program(stage, WORKS, ARENASCOPE_PROFILE=RATES)
     found = arenadump.summary(cores.gcore(pid, stage.folder))
-    told = [each for each in found["runtimes"] if each["row"] == "recorder"]
-    assert [(each["regions"], each["size"]) for each in told] == [(1, TABLES)]
+    answer = [each for each in found["runtimes"] if each["row"] == "recorder"]
+    assert [(each["regions"], each["size"]) for each in answer] == [(1, TABLES)]
     assert found["ledger"]["recorder"] is None  # as all rows: such a core does not say what is resident
 
 
@@ -221,7 +221,7 @@ def test_a_head_that_does_not_hold(stage: Stage, arenadump: harness.Arenadump, s
 
 def test_a_profile_of_another_version(stage: Stage, arenadump: harness.Arenadump) -> None:
     """It is not said that there is none."""
-    done = arenadump.run("profile", with_version(stage))
+    done = arenadump.run("sites", with_version(stage))
     assert done.returncode == UNSUPPORTED
     assert "has no profile that this arenadump can read" in done.stderr
     assert "of the version that the agent in the process has" in done.stderr

@@ -18,7 +18,7 @@ MOST_ROUNDS = 10
 @pytest.mark.slow
 @pytest.mark.parametrize("way", soak_recorder.WAYS)
 def test_a_service_is_not_harmed(libc: debian.Libc, arenadump: harness.Arenadump, way: str) -> None:
-    """Two lives of a service in which all that is hard happens at once, looks at it among them.
+    """Two lives of a service in which all that is hard happens at once, inspects it among them.
 
     A slow machine has more of them, until all has happened.
     """
@@ -30,12 +30,12 @@ def test_a_service_is_not_harmed(libc: debian.Libc, arenadump: harness.Arenadump
         if all(done[name] > 0 for name in soak_recorder.COUNTERS):
             break
     assert all(done[name] > 0 for name in soak_recorder.COUNTERS), done
-    assert done["looks"] + done["gone"] + done["early"] + done["given_up"] > 0
+    assert done["snapshots"] + done["gone"] + done["early"] + done["given_up"] > 0
 
 
 def test_a_service_that_has_ended_is_gone(arenadump: harness.Arenadump) -> None:
-    """It may end between the soak's question whether it has and the look: then it is a zombie."""
+    """It may end between the soak's question whether it has and the snapshot: then it is a zombie."""
     with subprocess.Popen(["true"], text=True) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        found = soak_recorder.look(process, "rates", arenadump, random.Random(2))
+        found = soak_recorder.take_snapshot(process, "rates", arenadump, random.Random(2))
     assert found["gone"] == 1

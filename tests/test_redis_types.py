@@ -97,7 +97,7 @@ def test_what_redis_says_of_its_objects(release: str, tmp_path: Path) -> None:
     with redis(command, tmp_path) as (pid, socket):
         done = subprocess.run([LIST_TYPES, str(pid)], capture_output=True, text=True, timeout=120, check=True)
         keys = ask(socket, "keys", "*").split()
-        told = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
+        answer = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
         names, sizes, texts, shared = {}, Counter[str](), set[bytes](), 0
         with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
             for line in done.stdout.splitlines():
@@ -109,7 +109,7 @@ def test_what_redis_says_of_its_objects(release: str, tmp_path: Path) -> None:
                     texts.add(read_text(memory.read(int(size))))
                 elif name == "object (redis)":
                     shared += memory.read(8)[4:] == b"\xff\xff\xff\x7f"
-    objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in told]
+    objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in answer]
     encodings = Counter(each["encoding"] for each in objects)
     assert encodings["raw"] == encodings["embstr"] == encodings["int"] == encodings["intset"] == KEYS
     for each in objects:
@@ -157,8 +157,8 @@ def test_what_late_redis_says_of_its_objects(tmp_path: Path) -> None:
         ask(socket, "eval", FILL_LATE, "0")
         done = subprocess.run([LIST_TYPES, str(pid)], capture_output=True, text=True, timeout=120, check=True)
         keys = ask(socket, "keys", "*").split()
-        told = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
-        bytes_told = ask(socket, lines="".join(f"memory usage {key} samples 0\n" for key in keys)).split()
+        answer = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
+        usage = ask(socket, lines="".join(f"memory usage {key} samples 0\n" for key in keys)).split()
         names, sizes, texts, nodes, leads = {}, {}, set[bytes](), set[bytes](), {}
         with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
             for line in done.stdout.splitlines():
@@ -170,7 +170,7 @@ def test_what_late_redis_says_of_its_objects(tmp_path: Path) -> None:
                 elif name == "list node (next, previous)":
                     # Behind it may be what is left of another one.
                     nodes.update(re.findall(rb"element\d+", memory.read(int(size)))[:1])
-            objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in told]
+            objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in answer]
             for each in objects:
                 memory.seek(int(each["at"], 16) + 8)
                 leads[each["at"]] = int.from_bytes(memory.read(8), "little")
@@ -186,7 +186,7 @@ def test_what_late_redis_says_of_its_objects(tmp_path: Path) -> None:
                     memory.seek(text)
                     own[-1] += room(memory.read(sizes[text]), leads[each["at"]] - text)
     encodings = Counter(each["encoding"] for each in objects)
-    of_strings = [(a, int(b)) for a, b, o in zip(own, bytes_told, objects, strict=True) if o["encoding"] in STRINGS]
+    of_strings = [(a, int(b)) for a, b, o in zip(own, usage, objects, strict=True) if o["encoding"] in STRINGS]
     assert len(of_strings) == 5 * KEYS
     assert [a for a, _ in of_strings] == [b for _, b in of_strings]
     counts = Counter(names.values())
@@ -208,7 +208,7 @@ def test_what_valkey_says_of_its_objects(suite: str, tmp_path: Path) -> None:
     with redis(of_suite("valkey", suite, tmp_path), tmp_path) as (pid, socket):
         done = subprocess.run([LIST_TYPES, str(pid)], capture_output=True, text=True, timeout=120, check=True)
         keys = ask(socket, "keys", "*").split()
-        told = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
+        answer = ask(socket, lines="".join(f"debug object {key}\n" for key in keys)).splitlines()
         names, texts = {}, set[bytes]()
         with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
             for line in done.stdout.splitlines():
@@ -217,7 +217,7 @@ def test_what_valkey_says_of_its_objects(suite: str, tmp_path: Path) -> None:
                 if name == "string (redis)":
                     memory.seek(int(address, 16))
                     texts.add(read_text(memory.read(int(size))))
-    objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in told]
+    objects = [dict(word.split(":", 1) for word in line.split() if ":" in word) for line in answer]
     encodings = Counter(each["encoding"] for each in objects)
     assert encodings["raw"] + encodings["embstr"] + encodings["int"] == 3 * KEYS
     assert encodings["intset"] == KEYS

@@ -16,7 +16,7 @@ from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
-from arenascope.report.colours import LOOKS, Colour, page_bytes
+from arenascope.report.colours import APPEARANCES, Colour, page_bytes
 from arenascope.report.image_export import blended
 from arenascope.report.page_colours import linear
 from arenascope.report.page_colours import rgb as encoded_of
@@ -36,7 +36,7 @@ def test_pixels_have_the_state_of_their_page(tab: Tab, one: tuple[Path, Dump], l
     wanted = means(one[1])
     for address, colour in [(found[0], colour) for found, colour in chosen if found]:
         probe = tab.goto(address, 14)
-        assert probe["states"][0].startswith(LOOKS[colour].name)
+        assert probe["states"][0].startswith(APPEARANCES[colour].name)
         assert near(tab.seen(probe), wanted[address]), hex(address)
 
 
@@ -153,7 +153,7 @@ def test_pixels_of_many_pages_blend_as_light_does(browser: Any, tmp_path: Path) 
     ]
     wanted = tuple(round(255 * (1.055 * c ** (1 / 2.4) - 0.055)) for c in light)
     assert near(seen, wanted), (seen, wanted)
-    pair = [linear(encoded_of(LOOKS[colour].phusion)) for colour in (Colour.USED, Colour.RETURNED)]
+    pair = [linear(encoded_of(APPEARANCES[colour].phusion)) for colour in (Colour.USED, Colour.RETURNED)]
     still = blended(np.tile(np.array(pair, np.float32), (4, 2, 1)), 4)
     assert near(tuple(int(c) for c in still[0, 0]), wanted)
     tab.context.close()
@@ -233,7 +233,7 @@ def test_search_and_link(tab: Tab, browser: Any, one: tuple[Path, Dump]) -> None
     tab.page.fill("#address", hex(address + 0x123))
     tab.page.press("#address", "Enter")
     assert hex(address) in tab.page.locator("#spoken").inner_text()
-    assert LOOKS[colour].name in tab.page.locator("#card").inner_text()
+    assert APPEARANCES[colour].name in tab.page.locator("#card").inner_text()
     tab.until("location.hash.includes('mark=')")
     other = Tab(browser, one[0], "#" + tab.page.url.split("#")[1])
     for what in ("arenascope.views[0].marker", "arenascope.camera.x", "arenascope.camera.y", "arenascope.camera.scale"):

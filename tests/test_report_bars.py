@@ -44,7 +44,7 @@ def read_bytes(words: str) -> float:
     return float(number) * UNITS[unit]
 
 
-def histograms(dump: Dump) -> dict[str, histograms.Histogram | None]:
+def bars_of(dump: Dump) -> dict[str, histograms.Histogram | None]:
     laid = regions([dump])
     states = DumpPages(dump, laid, 0).states()[: laid.malloc_total]
     return {
@@ -59,7 +59,7 @@ def test_bars_are_as_high_as_their_bytes(
 ) -> None:
     """By the lines of the grid and what these say; those of a class stand one upon the other, and pins apart."""
     for path, dump in ((one[0], one[1]), (two[0], two[2])):
-        histogram = histograms(dump)[section]
+        histogram = bars_of(dump)[section]
         assert histogram
         tab = Tab(browser, path)
         panels = tab.js(PANELS, section)
@@ -92,7 +92,7 @@ def test_no_name_lies_upon_another(browser: Any, one: tuple[Path, Dump], width: 
 
 def test_classes_have_their_names(browser: Any, one: tuple[Path, Dump]) -> None:
     """A bar stands in the middle above the bound of its class."""
-    histogram = histograms(one[1])["sizes"]
+    histogram = bars_of(one[1])["sizes"]
     assert histogram
     tab = Tab(browser, one[0])
     ticks = tab.js("""[...document.querySelectorAll("#sizes .bars > svg:last-child text")].slice(0, -1).map(

@@ -28,7 +28,7 @@ from arenascope.report.map_data import LIMIT, DumpPages, More, map_blocks, pack
 from arenascope.report.map_order import regions
 from arenascope.report.model import build
 from arenascope.report.page_users import of_dumps
-from arenascope.snapshot import Look
+from arenascope.snapshot import TakenDump
 
 TARGET_LIMIT = 5_000_000
 
@@ -179,8 +179,8 @@ def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch
     nothing = More(pack("calls", []), [lambda _: pack("sites", [])] * 2)
     drawn = map_blocks(dumps, regions(dumps), 4096, of_dumps(dumps)[1], nothing)
     assert sum(len(block.data) for block in drawn.blocks) <= 300_000 + 1000
-    assert drawn.told
-    assert all(part["step"] > 1 for part in drawn.told)
+    assert drawn.json_data
+    assert all(part["step"] > 1 for part in drawn.json_data)
 
 
 @pytest.mark.parametrize("seed", tiers.daily(range(24), range(8), "limits"))
@@ -201,7 +201,7 @@ def test_a_dump_that_lies_is_refused_or_drawn(tmp_path: Path, seed: int) -> None
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "</html>" in render(build([Look(dump, from_dump=True)]))
+        assert "</html>" in render(build([TakenDump(dump, from_dump=True)]))
 
 
 def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     dump = Dump(synthetic.write(tmp_path / "dump", made))
 
     def page() -> str:
-        return render(build([Look(dump, from_dump=True)]))
+        return render(build([TakenDump(dump, from_dump=True)]))
 
     assert "pins cannot be highlighted by size" not in page()
     assert "This file has room" not in page()

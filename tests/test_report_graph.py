@@ -49,20 +49,20 @@ def test_tables_are_the_dump(keeps: Keeps, page: Path, browser: Any) -> None:
     dump = keeps.dump
     types = rows(tab, "graph-types")
     for each in dump.graph_types:
-        kept = each["kept"]
-        told = [each["count"], each["bytes"], each["retained"], kept["pages"], kept["stranded"], kept["part"]]
-        assert types[dump.string(each["name"]) or "?"] == [int(number) for number in told]
+        kept = each["pinned"]
+        answer = [each["count"], each["bytes"], each["retained"], kept["pages"], kept["stranded"], kept["part"]]
+        assert types[dump.string(each["name"]) or "?"] == [int(number) for number in answer]
     owners = rows(tab, "graph-owners")
-    held = next(words for words in owners if words.startswith("variable open_connections (keeps"))
+    held = next(words for words in owners if words.startswith("variable open_connections (owning"))
     record = next(each for each in dump.graph_owners if dump.string(each["name"]) == "open_connections")
-    assert owners[held] == [int(n) for n in (record["retained"], *record["kept"].tolist())]
+    assert owners[held] == [int(n) for n in (record["retained"], *record["pinned"].tolist())]
     leaks = rows(tab, "graph-leaks")
     assert leaks["Forgotten"] == [48, len(keeps.of["Forgotten"]), 0, 0, 48 * len(keeps.of["Forgotten"])]
     several = list(rows(tab, "graph-several").values())
     assert several == [[int(each["bytes"])] for each in dump.graph_leading][:10]
     assert f"one of {dump.graph_leading[0]['owners']} owners leads to it" in tab.page.locator("#graph").inner_text()
-    words = tab.page.locator("#graph .keepers li").first.inner_text()
-    assert "Connection held by open_connections (keeps" in words
+    words = tab.page.locator("#graph .pins li").first.inner_text()
+    assert "Connection held by open_connections (owning" in words
     assert "none: these are lost" in tab.page.locator("#graph .hint").first.inner_text()
     tab.context.close()
     assert not tab.said
@@ -89,7 +89,7 @@ def test_an_owner_and_a_pair_light_the_same_pages(keeps: Keeps, page: Path, brow
     tab = Tab(browser, page)
     tab.page.locator("#graph-owners button", has_text="open_connections").click()
     first = tab.js("arenascope.litCounts()")
-    tab.page.locator("#graph .keepers button").first.click()
+    tab.page.locator("#graph .pins button").first.click()
     assert tab.js("arenascope.litCounts()") == first
     assert first[0] > 1000
     tab.context.close()
@@ -105,8 +105,8 @@ def test_a_page_says_who_holds_it(keeps: Keeps, page: Path, browser: Any) -> Non
     }
     alone = next(at for at in sorted(keeps.of["Session"]) if at // 4096 not in near)
     tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", alone)
-    assert "Session, held by open_sessions (keeps" in tab.page.locator("#card").inner_text()
-    assert "Session, held by open_sessions (keeps" in tab.page.locator("#spoken").inner_text()
+    assert "Session, held by open_sessions (owning" in tab.page.locator("#card").inner_text()
+    assert "Session, held by open_sessions (owning" in tab.page.locator("#spoken").inner_text()
     tab.context.close()
 
 
@@ -244,7 +244,7 @@ def test_before_and_after_say_what_grew(keeps: Keeps, browser: Any, tmp_path: Pa
     assert not tab.said
 
 
-def test_the_map_has_the_holders_of_each_page(keeps: Keeps) -> None:
+def test_the_map_has_the_users_of_each_page(keeps: Keeps) -> None:
     dump = keeps.dump
     laid = regions([dump])
     names, held = page_users.of_dumps([dump])
@@ -252,20 +252,20 @@ def test_the_map_has_the_holders_of_each_page(keeps: Keeps) -> None:
     counts, on_map = page_users.put_in_order(*held[0].on_pages(), part.source[: laid.malloc_total])
     known = held[0].on_map()[0]
     first = np.cumsum(counts, dtype=np.int64) - counts
-    wanted: dict[int, list[page_users.Holder]] = {}
+    wanted: dict[int, list[page_users.PageUser]] = {}
     for place in dump.graph_places:
-        wanted.setdefault(int(place["page"]), []).append(held[0].holder(dump.graph_holders[place["holder"]]))
+        wanted.setdefault(int(place["page"]), []).append(held[0].user(dump.graph_page_users[place["user"]]))
     for index, record in enumerate(part.source[: laid.malloc_total].tolist()):
         on = [known[number] for number in on_map[first[index] : first[index] + counts[index]]]
         assert on == wanted.get(record, [])
     assert len(page_addresses(dump)) >= len(wanted) > 1000
     # Without room for all, each page has the one with most bytes on it; without room for these, none.
-    all_of_them = part.holders(held[0])
+    all_of_them = part.users(held[0])
     assert all_of_them.layout[1][2] == len(dump.graph_places)
-    few = part.holders(held[0], len(all_of_them.data) - 1)
+    few = part.users(held[0], len(all_of_them.data) - 1)
     assert few.layout[0][2] == laid.malloc_total
     assert few.layout[1][2] == len(wanted)
-    assert part.holders(held[0], 1).layout[1][2] == 0
+    assert part.users(held[0], 1).layout[1][2] == 0
     assert names.types.shown
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser
-from test_profile_pages import SITES, Keeper, keeping
+from test_profile_pages import SITES, Pinning, pinning_pages
 from test_profile_python import command, truth
 from test_report_graph import EVIL, rows
 from tools import harness, tiers
@@ -25,29 +25,29 @@ from tools.tab import Tab, page_addresses, write
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
 from arenascope.humanize import size
-from arenascope.profile.call_tree import DEEPEST, grow, numbered, place_of
-from arenascope.profile.language import OTHER, UNKNOWN, language_of
-from arenascope.profile.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.profiles.call_tree import DEEPEST, grow, numbered, place_of
+from arenascope.profiles.language import OTHER, UNKNOWN, language_of
+from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
 
 
-class Kept(NamedTuple):
+class Pinned(NamedTuple):
     dump: Dump
-    keeper: Keeper
-    told: dict[str, Any]
+    pinning: Pinning
+    answer: dict[str, Any]
     page: Path
 
 
 @pytest.fixture(scope="module")
-def kept(agent: Path, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def kept(agent: Path, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Pinned:
     folder = tmp_path_factory.mktemp("kept")
-    with keeping(agent, "exact") as keeper:
-        arenadump.check("dump", "--chunks", "-o", folder / "dump", keeper.process.pid)
+    with pinning_pages(agent, "exact") as pinning:
+        arenadump.check("dump", "--chunks", "-o", folder / "dump", pinning.process.pid)
     dump = Dump(folder / "dump")
-    return Kept(dump, keeper, profile(arenadump, folder / "dump"), write(folder, dump))
+    return Pinned(dump, pinning, profile(arenadump, folder / "dump"), write(folder, dump))
 
 
 @pytest.fixture
-def tab(kept: Kept, browser: Any) -> Iterator[Tab]:
+def tab(kept: Pinned, browser: Any) -> Iterator[Tab]:
     opened = Tab(browser, kept.page)
     yield opened
     said = opened.said
@@ -55,23 +55,23 @@ def tab(kept: Kept, browser: Any) -> Iterator[Tab]:
     assert not said
 
 
-def sites(told: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def sites(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The sites of the program, by their letter."""
     found = {}
-    for site in told["sites"]:
+    for site in answer["sites"]:
         name = (site["stack"][0]["functions"] or [{"name": ""}])[-1]["name"]
         if match := re.fullmatch("site_([a-h])", name):
             found[match[1]] = site
     return found
 
 
-def pages_of(kept: Kept, letters: str) -> set[int]:
+def pages_of(kept: Pinned, letters: str) -> set[int]:
     """The pages on which these sites have a chunk, by the program's own word and the chunks of the dump."""
     found: set[int] = set()
     for heap in range(len(kept.dump.heaps)):
         chunks = kept.dump.heap_chunks(heap)
         for at, length, kind in zip(chunks.addresses.tolist(), chunks.sizes.tolist(), chunks.classes.tolist()):
-            if kind == fmt.ChunkClass.IN_USE and kept.keeper.site_of.get(at, "?") in letters:
+            if kind == fmt.ChunkClass.IN_USE and kept.pinning.site_of.get(at, "?") in letters:
                 found.update(page * 4096 for page in range(at // 4096, (at + length - 1) // 4096 + 1))
     return found
 
@@ -81,30 +81,30 @@ def lit(tab: Tab) -> set[int]:
     return {int(address) for address in tab.js(script)}
 
 
-def test_tables_are_the_profile(kept: Kept, tab: Tab) -> None:
+def test_tables_are_the_profile(kept: Pinned, tab: Tab) -> None:
     functions = rows(tab, "profile-functions")
     stacks = rows(tab, "pin-sites-table")
-    for letter, site in sites(kept.told).items():
-        held, bytes_, allocated = site["kept"], site["in_use"]["bytes"], site["allocated"]["bytes"]
+    for letter, site in sites(kept.answer).items():
+        held, bytes_, allocated = site["pinned"], site["in_use"]["bytes"], site["allocated"]["bytes"]
         # What no sample met is not known, and no number.
-        told = [bytes_, bytes_, *([allocated] if allocated else []), held["pinned"], held["stranded"]]
-        assert functions[f"site_{letter}"] == told
+        answer = [bytes_, bytes_, *([allocated] if allocated else []), held["pinned"], held["stranded"]]
+        assert functions[f"site_{letter}"] == answer
         if held["pinned"]:
             pair = f"{'in_thread' if letter in 'gh' else 'main'} → site_{letter}"
             assert stacks[pair] == [bytes_, held["pinned"], held["stranded"], held["pages"], held["returned"]]
     main = [
         site["in_use"]["bytes"]
-        for site in kept.told["sites"]
+        for site in kept.answer["sites"]
         if any(function["name"] == "main" for frame in site["stack"] for function in frame["functions"])
     ]
     assert functions["main"][1] == sum(main)
-    pages = sites(kept.told)["a"]["kept"]["pages"]
-    words = tab.page.locator("#profile .keepers li").first.inner_text()
+    pages = sites(kept.answer)["a"]["pinned"]["pages"]
+    words = tab.page.locator("#profile .pins li").first.inner_text()
     assert words.startswith(f"{pages:,} pages are kept by nothing but main → site_a, which has ")
 
 
 @pytest.mark.parametrize("letter", SITES)
-def test_a_click_lights_the_pages(kept: Kept, tab: Tab, letter: str) -> None:
+def test_a_click_lights_the_pages(kept: Pinned, tab: Tab, letter: str) -> None:
     """In the chart, and in the table: the pages on which the program says it has these blocks."""
     wanted = pages_of(kept, letter)
     tab.page.locator("#profile-functions button", has_text=f"site_{letter}").click()
@@ -117,7 +117,7 @@ def test_a_click_lights_the_pages(kept: Kept, tab: Tab, letter: str) -> None:
     assert f"site_{letter}" in tab.page.locator("#flame-said").inner_text()
 
 
-def test_a_caller_lights_the_pages_of_all_that_it_calls(kept: Kept, tab: Tab) -> None:
+def test_a_caller_lights_the_pages_of_all_that_it_calls(kept: Pinned, tab: Tab) -> None:
     named = "[...document.querySelectorAll('#flame g')].findIndex(g => g.lastChild.textContent.startsWith('main  '))"
     tab.page.locator("#flame g").nth(tab.js(named)).dispatch_event("click")
     main = lit(tab)
@@ -128,7 +128,7 @@ def test_a_caller_lights_the_pages_of_all_that_it_calls(kept: Kept, tab: Tab) ->
     assert "light=call:" in tab.js("new Promise(done => setTimeout(() => done(location.hash), 300))")
 
 
-def test_a_page_says_who_allocated(kept: Kept, tab: Tab) -> None:
+def test_a_page_says_who_allocated(kept: Pinned, tab: Tab) -> None:
     for letter, pair in (("a", "main → site_a"), ("g", "in_thread → site_g")):
         alone = min(pages_of(kept, letter) - pages_of(kept, SITES.replace(letter, "") + "?"))
         tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", alone)
@@ -136,15 +136,15 @@ def test_a_page_says_who_allocated(kept: Kept, tab: Tab) -> None:
         assert f"Allocated by {pair}." in tab.page.locator("#spoken").inner_text()
 
 
-def test_the_measures_add_up(kept: Kept, tab: Tab) -> None:
+def test_the_measures_add_up(kept: Pinned, tab: Tab) -> None:
     """The bar of all has the sum of all sites, and each measure its own chart."""
     wanted: dict[str, int] = defaultdict(int)
-    for site in kept.told["sites"]:
+    for site in kept.answer["sites"]:
         wanted["bytes in use"] += site["in_use"]["bytes"]
         wanted["chunks in use"] += site["in_use"]["count"]
-        wanted["pages kept by one chunk each"] += site["kept"]["pinned"]
-        wanted["bytes stranded"] += site["kept"]["stranded"]
-        wanted["bytes returned"] += site["kept"]["returned"]
+        wanted["pages kept by one chunk each"] += site["pinned"]["pinned"]
+        wanted["bytes stranded"] += site["pinned"]["stranded"]
+        wanted["bytes returned"] += site["pinned"]["returned"]
     options = tab.page.locator("#flame-measure option").all_inner_texts()
     assert len(options) == 6
     for words, value in wanted.items():
@@ -156,7 +156,7 @@ def test_the_measures_add_up(kept: Kept, tab: Tab) -> None:
         assert re.fullmatch(rf"all: {shown} .*{words.split()[1]}.* \(100\.0 %\)", title), title
     tab.page.select_option("#flame-measure", label=next(each for each in options if each.startswith("pages")))
     tab.page.fill("#flame-find", "site_e")
-    few = sites(kept.told)["e"]["kept"]["pinned"]
+    few = sites(kept.answer)["e"]["pinned"]["pinned"]
     assert 0 < few < 100
     assert tab.page.locator("#flame-found").inner_text() == f"1 found, {few} kept by one chunk each"
 
@@ -228,7 +228,7 @@ def test_the_language_of_compiled_code() -> None:
 
 
 @pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
-def test_axe_finds_nothing_and_a_phone_has_room(kept: Kept, browser: Any, scheme: str) -> None:
+def test_axe_finds_nothing_and_a_phone_has_room(kept: Pinned, browser: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python")
     source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     tab = Tab(browser, kept.page, color_scheme=scheme, bypass_csp=True)
@@ -248,7 +248,7 @@ def test_axe_finds_nothing_and_a_phone_has_room(kept: Kept, browser: Any, scheme
 def test_a_profile_without_an_allocation(browser: Any, tmp_path: Path) -> None:
     """A sentence, and no chart and no table of nothing."""
     made = synthetic.with_graph()
-    for name in ("profile_sites", "profile_places", "profile_kept", "profile_shares"):
+    for name in ("profile_sites", "profile_places", "profile_pins", "profile_shares"):
         made[name] = made[name][:0]
     tab = Tab(browser, write(tmp_path, Dump(synthetic.write(tmp_path / "dump", made))))
     assert "No allocation was recorded. Where a program has another malloc" in tab.page.locator("#profile").inner_text()
@@ -280,10 +280,10 @@ def test_names_of_the_target_stay_text(browser: Any, tmp_path: Path) -> None:
 def test_before_and_after_have_the_calls_of_the_second(
     agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
-    with keeping(agent, "exact") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "before", keeper.process.pid)
-        keeper.free("a")
-        arenadump.check("dump", "-o", tmp_path / "after", keeper.process.pid)
+    with pinning_pages(agent, "exact") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "before", pinning.process.pid)
+        pinning.free("a")
+        arenadump.check("dump", "-o", tmp_path / "after", pinning.process.pid)
     tab = Tab(browser, write(tmp_path, Dump(tmp_path / "before"), Dump(tmp_path / "after")))
     assert not any(name == "site_a" and numbers[0] for name, numbers in rows(tab, "profile-functions").items())
     tab.page.locator("#profile-functions button", has_text="site_e").click()
@@ -295,14 +295,14 @@ def test_before_and_after_have_the_calls_of_the_second(
 
 def test_estimates_are_called_so(agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path) -> None:
     """With pages left out: what is unknown then has no column, and no measure in the chart."""
-    with keeping(agent, "pages=4") as keeper:
-        arenadump.check("dump", "-o", tmp_path / "dump", keeper.process.pid)
+    with pinning_pages(agent, "pages=4") as pinning:
+        arenadump.check("dump", "-o", tmp_path / "dump", pinning.process.pid)
     tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
     assert "All numbers are estimates." in tab.page.locator("#profile").inner_text()
     assert "Pins and stranded bytes are estimates" in tab.page.locator("#pin-sites").inner_text()
     assert tab.page.locator("#pin-sites-table thead th").count() == 5
     assert not any("returned" in each for each in tab.page.locator("#flame-measure option").all_inner_texts())
-    words = tab.page.locator("#profile .keepers li").first.inner_text()
+    words = tab.page.locator("#profile .pins li").first.inner_text()
     assert re.match(r"About [0-9]+ pages are kept by single chunks of main → site_a, which has ", words)
     tab.page.locator("#profile-functions button", has_text="site_a").click()
     assert tab.js("arenascope.litCounts()")[0] > 50
@@ -314,14 +314,14 @@ def test_a_deep_stack_belongs_to_its_innermost_function(
     agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
     """400 calls deep: in table, chart and card the same function has the bytes, and what is missing is said."""
-    with keeping(agent, "exact", "deep_sites") as keeper:
-        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
-    told = profile(arenadump, tmp_path / "dump")
-    (deep,) = (site for site in told["sites"] if not site["complete"])
+    with pinning_pages(agent, "exact", "deep_sites") as pinning:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", pinning.process.pid)
+    answer = profile(arenadump, tmp_path / "dump")
+    (deep,) = (site for site in answer["sites"] if not site["complete"])
     dump = Dump(tmp_path / "dump")
-    kept = Kept(dump, keeper, told, write(tmp_path, dump))
+    kept = Pinned(dump, pinning, answer, write(tmp_path, dump))
     tab = Tab(browser, kept.page)
-    assert f"1 of {len(told['sites'])} stacks lack outer frames." in tab.page.locator("#profile").inner_text()
+    assert f"1 of {len(answer['sites'])} stacks lack outer frames." in tab.page.locator("#profile").inner_text()
     bytes_ = deep["in_use"]["bytes"]
     assert bytes_ == 300 * 1008
     assert rows(tab, "profile-functions")["leaf"][:2] == [0, bytes_]
@@ -342,8 +342,8 @@ def test_the_marked_bar_of_a_high_chart_is_seen(
     agent: Path, arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
     """Keys and Find go to bars far above the root, and leave the chart where it is if they can."""
-    with keeping(agent, "exact", "deep_sites") as keeper:
-        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", keeper.process.pid)
+    with pinning_pages(agent, "exact", "deep_sites") as pinning:
+        arenadump.check("dump", "--chunks", "-o", tmp_path / "dump", pinning.process.pid)
     tab = Tab(browser, write(tmp_path, Dump(tmp_path / "dump")))
     tab.page.locator("#flame").scroll_into_view_if_needed()
     scrolled = "document.getElementById('flame').scrollTop"
@@ -405,8 +405,8 @@ def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
 
 def page_at(agent: Path, rates: str, arenadump: harness.Arenadump, browser: Any, folder: Path) -> Tab:
     """The report of a program whose profile was made at these rates."""
-    with keeping(agent, rates) as keeper:
-        arenadump.check("dump", "-o", folder / "dump", keeper.process.pid)
+    with pinning_pages(agent, rates) as pinning:
+        arenadump.check("dump", "-o", folder / "dump", pinning.process.pid)
     return Tab(browser, write(folder, Dump(folder / "dump")))
 
 

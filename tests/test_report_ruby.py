@@ -187,7 +187,7 @@ def test_on_the_map(browser: Any, bloated: Dump, tmp_path: Path) -> None:
     tab.context.close()
 
 
-def test_two_looks_at_one_process(bloated: Dump) -> None:
+def test_two_snapshots_of_one_process(bloated: Dump) -> None:
     both = section(bloated, bloated)
     assert both.bars[0] == both.bars[1]
     assert both.parts

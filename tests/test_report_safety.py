@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The report against hostile dumps, against axe-core, on three sizes of screen, and on paper.
 
-Screenshots are kept in .cache/report, to be looked at; nothing is compared with them.
+Screenshots are kept in .cache/report, to be inspected; nothing is compared with them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_axe_finds_nothing(browser: Any, scheme: str, which: str, request: pytes
 
 @pytest.mark.parametrize("scheme", tiers.daily(["light", "dark"], ["dark"], "limits"))
 @pytest.mark.parametrize("which", tiers.daily(["one", "two"], ["two"], "limits"))
-def test_screenshots_to_look_at(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
+def test_screenshots_to_inspect(browser: Any, scheme: str, which: str, request: pytest.FixtureRequest) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     tab = Tab(browser, request.getfixturevalue(which)[0], color_scheme=scheme)
     for name, (width, height) in SIZES.items():

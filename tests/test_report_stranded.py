@@ -95,13 +95,13 @@ def test_classes_and_sizes_are_those_of_the_chunks(
 
 def test_json_has_both_histograms(one: tuple[Path, Dump]) -> None:
     dump = one[1]
-    told = document_of(dump)["stranded_pages"]
+    answer = document_of(dump)["stranded_pages"]
     for name in ("by_chunks", "by_share"):
-        assert sum(each["stranded"] for each in told[name]) == int(dump.totals["ledger"]["stranded"])
-        assert sum(each["pages"] for each in told[name]) == int(dump.page_fill["pages"].sum())
-    assert [each["chunks_from"] for each in told["by_chunks"]] == list(BOUNDS)
-    assert [each["eighths_from"] for each in told["by_share"]] == list(range(8))
-    order = [each["stranded"] for each in told["shared"]]
+        assert sum(each["stranded"] for each in answer[name]) == int(dump.totals["ledger"]["stranded"])
+        assert sum(each["pages"] for each in answer[name]) == int(dump.page_fill["pages"].sum())
+    assert [each["chunks_from"] for each in answer["by_chunks"]] == list(BOUNDS)
+    assert [each["eighths_from"] for each in answer["by_share"]] == list(range(8))
+    order = [each["stranded"] for each in answer["shared"]]
     assert order == sorted(order, reverse=True)
     assert len(order) == min(24, len(dump.sharers))
 

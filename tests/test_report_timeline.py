@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The page of a timeline in a real Chromium: every number and every cell of it is what the file has.
 
-Screenshots are kept in .cache/report, to be looked at; nothing is compared with them.
+Screenshots are kept in .cache/report, to be inspected; nothing is compared with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from report_fixtures import browser
-from timeline_fixtures import SIZES, held, one_look, page_of, real, screenshots, show, tab, written
+from timeline_fixtures import SIZES, held, one_snapshot, page_of, real, screenshots, show, tab, written
 from tools import tiers
 from tools.tab import Tab, near, rgb, violations
 
@@ -24,7 +24,7 @@ from arenascope.report import timeline_series
 from arenascope.report.colours import Colour
 from arenascope.report.stacked_area import HIGH, stacked, top_of
 from arenascope.rows import BY_NAME, RESIDENT
-from arenascope.timeline.reader import bodies, moment_of_look, read
+from arenascope.timeline.reader import bodies, digest_of_snapshot, read
 from arenascope.timeline.store import Taken
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
@@ -41,45 +41,45 @@ def test_every_number_is_the_files(tab: Tab, real: Path) -> None:
     timeline = read(str(real))
     shown = {cell.get_attribute("data-now") for cell in tab.page.locator("td[data-now]").all()}
     assert {"rss", "in_use", "stranded", "releasable", "metadata"} <= shown
-    for moment, turn in enumerate(timeline.turns):
-        show(tab, moment)
-        begin = timeline.turns[0 if turn.generation == 1 else 7].looks[0]
-        assert tab.page.locator("#moment").inner_text().startswith(f"2027-01-15 08:{moment // 6:02}:{moment % 6}0 UTC")
-        assert f"generation {turn.generation}" in tab.page.locator("#moment").inner_text()
-        look = turn.looks[0]
-        wanted = {**look.rows, "rss": look.rss}
+    for place, poll in enumerate(timeline.polls):
+        show(tab, place)
+        begin = timeline.polls[0 if poll.generation == 1 else 7].snapshots[0]
+        assert tab.page.locator("#poll").inner_text().startswith(f"2027-01-15 08:{place // 6:02}:{place % 6}0 UTC")
+        assert f"generation {poll.generation}" in tab.page.locator("#poll").inner_text()
+        snapshot = poll.snapshots[0]
+        wanted = {**snapshot.rows, "rss": snapshot.rss}
         first = {**begin.rows, "rss": begin.rss}
         for name in shown:
             assert held(tab, str(name)) == wanted[str(name)], name
             assert held(tab, str(name), "since") == wanted[str(name)] - first[str(name)], name  # type: ignore[operator]
-        # What the page leaves out is nothing at every moment.
+        # What the page leaves out is nothing at every poll.
         assert not any(wanted[row.name] for row in RESIDENT if row.name not in shown)
 
 
-def cells_of(timeline: Path, look: Any) -> dict[int, int]:
-    pages = moment_of_look(str(timeline), look.id)[0].pages
+def cells_of(timeline: Path, snapshot: Any) -> dict[int, int]:
+    pages = digest_of_snapshot(str(timeline), snapshot.id)[0].pages
     assert pages
     return dict(zip(pages.address.tolist(), pages.state.tolist()))
 
 
-def test_every_cell_has_its_state_at_every_moment(tab: Tab, real: Path) -> None:
+def test_every_cell_has_its_state_at_every_poll(tab: Tab, real: Path) -> None:
     """Forwards, backwards, and in leaps over both generations."""
-    turns = read(str(real)).turns
-    states = [cells_of(real, turn.looks[0]) for turn in turns]
-    assert len({tuple(each.items()) for each in states}) == len(turns), "nothing moves: the test shows nothing"
+    polls = read(str(real)).polls
+    states = [cells_of(real, poll.snapshots[0]) for poll in polls]
+    assert len({tuple(each.items()) for each in states}) == len(polls), "nothing moves: the test shows nothing"
     assert max(max(each.values()) for each in states) <= 8  # so far, numbers of states and of colours are the same
     way = [*range(16), *range(15, -1, -1), *random.Random(5).choices(range(16), k=20)]
-    for moment in way:
-        show(tab, moment)
-        assert {int(at): state for at, state in tab.js(ALL_CELLS).items()} == states[moment]
-        counts = np.bincount(list(states[moment].values()), minlength=12)
+    for digest in way:
+        show(tab, digest)
+        assert {int(at): state for at, state in tab.js(ALL_CELLS).items()} == states[digest]
+        counts = np.bincount(list(states[digest].values()), minlength=12)
         for chip in tab.page.locator("[data-state]").all():
             assert chip.inner_text() == f"{counts[int(chip.get_attribute('data-state') or 0)]:,}"
 
 
 def test_what_changed_is_lit(tab: Tab, real: Path) -> None:
-    turns = read(str(real)).turns
-    states = [cells_of(real, turn.looks[0]) for turn in turns]
+    polls = read(str(real)).polls
+    states = [cells_of(real, poll.snapshots[0]) for poll in polls]
 
     def differing(one: int, other: int) -> int:
         both = states[one].keys() | states[other].keys()
@@ -88,14 +88,14 @@ def test_what_changed_is_lit(tab: Tab, real: Path) -> None:
     def lit() -> int:
         return sum(tab.js("arenascope.litCounts()"))
 
-    for moment in (3, 6, 7, 12, 5):
-        show(tab, moment)
-        begin = 0 if moment < 7 else 7
-        assert lit() == (differing(moment - 1, moment) if moment != begin else 0)
+    for digest in (3, 6, 7, 12, 5):
+        show(tab, digest)
+        begin = 0 if digest < 7 else 7
+        assert lit() == (differing(digest - 1, digest) if digest != begin else 0)
     tab.page.locator("button[data-light=since]").click()
-    for moment in (14, 9, 4):
-        show(tab, moment)
-        assert lit() == differing(0 if moment < 7 else 7, moment)
+    for digest in (14, 9, 4):
+        show(tab, digest)
+        assert lit() == differing(0 if digest < 7 else 7, digest)
     tab.page.locator("button[data-light='state:1']").click()
     assert lit() == sum(state == Colour.USED for state in states[4].values())
     tab.until("() => document.getElementById('lit-name').textContent.startsWith('in use')")
@@ -104,18 +104,18 @@ def test_what_changed_is_lit(tab: Tab, real: Path) -> None:
 
 
 def test_pixels_have_the_state_of_their_cell(tab: Tab, real: Path) -> None:
-    turns = read(str(real)).turns
+    polls = read(str(real)).polls
     tab.js("arenascope.light(null)")
-    for moment, layout in ((15, "rows"), (2, "rows"), (11, "hilbert")):
-        show(tab, moment)
+    for digest, layout in ((15, "rows"), (2, "rows"), (11, "hilbert")):
+        show(tab, digest)
         tab.js("name => arenascope.setLayout(name)", layout)
-        states = cells_of(real, turns[moment].looks[0])
+        states = cells_of(real, polls[digest].snapshots[0])
         for state in set(states.values()):
             found = tab.nearby(at for at, each in states.items() if each == state)
             assert found, (state, "an arena's name stands on each")
             assert near(tab.seen(found[1]), rgb(Colour(state))), (hex(found[0]), state)
         tab.js("arenascope.whole()")
-    before = cells_of(real, turns[10].looks[0])
+    before = cells_of(real, polls[10].snapshots[0])
     tab.page.locator("button[data-light=changed]").click()
     changed = tab.nearby(at for at, state in states.items() if before.get(at) != state)
     assert changed
@@ -125,12 +125,12 @@ def test_pixels_have_the_state_of_their_cell(tab: Tab, real: Path) -> None:
     assert not near(tab.seen(still[1]), rgb(Colour.USED))
 
 
-def test_from_afar_a_pixel_is_the_mean_of_its_cells(browser: Any, one_look: Taken, tmp_path: Path) -> None:
+def test_from_afar_a_pixel_is_the_mean_of_its_cells(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
     """Half of all pages in use, half returned, in turn: at a small scale every pixel has the same colour."""
     states = np.tile(np.array([Colour.USED, Colour.RETURNED], np.uint8), 1 << 19)
     address = 0x7000_0000_0000 + 4096 * np.arange(len(states), dtype=np.uint64)
-    moment = dataclasses.replace(one_look.moment, pages=Pages(address, states, None))
-    path = written(tmp_path / "timeline", [(1, [dataclasses.replace(one_look, moment=moment)])])
+    digest = dataclasses.replace(one_snapshot.digest, pages=Pages(address, states, None))
+    path = written(tmp_path / "timeline", [(1, [dataclasses.replace(one_snapshot, digest=digest)])])
     tab = Tab(browser, page_of(path), viewport={"width": 560, "height": 600})
     tab.js("arenascope.light(null)")
     probe = tab.goto(int(address[500_000]), 0.25)
@@ -142,81 +142,81 @@ def test_from_afar_a_pixel_is_the_mean_of_its_cells(browser: Any, one_look: Take
 
 
 def test_each_heap_stands_with_its_arena(tab: Tab, real: Path) -> None:
-    last = read(str(real)).turns[-1].looks[0]
-    moment = moment_of_look(str(real), last.id)[0]
-    assert len({heap.arena for heap in moment.heaps.values()}) >= 4
-    for start, heap in moment.heaps.items():
+    last = read(str(real)).polls[-1].snapshots[0]
+    digest = digest_of_snapshot(str(real), last.id)[0]
+    assert len({heap.arena for heap in digest.heaps.values()}) >= 4
+    for start, heap in digest.heaps.items():
         for at in (start, start + 4096 * (heap.pages - 1)):
             tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", at)
             words = tab.page.locator("#card").inner_text()
-            assert moment.arenas[heap.arena].name in words.splitlines(), hex(at)
+            assert digest.arenas[heap.arena].name in words.splitlines(), hex(at)
 
 
-def test_what_is_beside_a_heap_is_not_its_arenas(browser: Any, one_look: Taken, tmp_path: Path) -> None:
+def test_what_is_beside_a_heap_is_not_its_arenas(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
     """Pages without a gap: the heap of one arena, then what is of none, then the heap of another one."""
-    start, moment = 0x7000_0000_0000, one_look.moment
-    one, other = list(moment.arenas)[:2]
+    start, digest = 0x7000_0000_0000, one_snapshot.digest
+    one, other = list(digest.arenas)[:2]
     address = start + 4096 * np.arange(100, dtype=np.uint64)
     heaps = {start: HeapHeld(one, 40), start + 60 * 4096: HeapHeld(other, 40)}
-    held = dataclasses.replace(moment, pages=Pages(address, np.ones(100, np.uint8), None), heaps=heaps)
-    tab = Tab(browser, page_of(written(tmp_path / "timeline", [(1, [dataclasses.replace(one_look, moment=held)])])))
+    held = dataclasses.replace(digest, pages=Pages(address, np.ones(100, np.uint8), None), heaps=heaps)
+    tab = Tab(browser, page_of(written(tmp_path / "timeline", [(1, [dataclasses.replace(one_snapshot, digest=held)])])))
     for page, name in (
-        (39, moment.arenas[one].name),
+        (39, digest.arenas[one].name),
         (40, "mmapped"),
         (59, "mmapped"),
-        (60, moment.arenas[other].name),
+        (60, digest.arenas[other].name),
     ):
         tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", start + 4096 * page)
         assert name in tab.page.locator("#card").inner_text().splitlines(), page
     tab.context.close()
 
 
-def test_slider_chart_and_keys_choose_the_same_moments(tab: Tab) -> None:
+def test_slider_chart_and_keys_choose_the_same_polls(tab: Tab) -> None:
     slider = tab.page.locator("#slider")
 
-    def moment() -> int:
+    def digest() -> int:
         tab.still()
-        assert slider.input_value() == str(tab.js("course.moment"))
+        assert slider.input_value() == str(tab.js("course.poll"))
         x = float(tab.page.locator("#course .now").first.get_attribute("x1").rstrip("%"))
-        assert x == pytest.approx(100 * tab.js("course.columns.at[course.moment]"))
-        return int(tab.js("course.moment"))
+        assert x == pytest.approx(100 * tab.js("course.columns.at[course.poll]"))
+        return int(tab.js("course.poll"))
 
-    assert moment() == 15
+    assert digest() == 15
     slider.focus()
     for key, wanted in (("ArrowLeft", 14), ("Home", 0), ("ArrowRight", 1), ("End", 15)):
         tab.page.keyboard.press(key)
-        assert moment() == wanted
-    assert slider.get_attribute("aria-valuetext") == tab.page.locator("#moment").inner_text()
+        assert digest() == wanted
+    assert slider.get_attribute("aria-valuetext") == tab.page.locator("#poll").inner_text()
     box = tab.page.locator("#course").bounding_box()
     assert box
     tab.page.mouse.click(box["x"] + 0.41 * box["width"], box["y"] + 100)
-    assert moment() == 6  # of 0 to 15, evenly spaced
+    assert digest() == 6  # of 0 to 15, evenly spaced
     tab.page.mouse.down()
     tab.page.mouse.move(box["x"] + 0.98 * box["width"], box["y"] + 100)
     tab.page.mouse.up()
-    assert moment() == 15
+    assert digest() == 15
     tab.page.locator("#earlier").click()
-    assert moment() == 14
+    assert digest() == 14
     tab.page.locator("#play").click()
-    tab.until("() => course.moment === 15 && document.getElementById('play').textContent === 'Play'")
+    tab.until("() => course.poll === 15 && document.getElementById('play').textContent === 'Play'")
     tab.js("course.show(3)")
-    tab.until("() => location.hash.includes('moment=3')")
+    tab.until("() => location.hash.includes('instant=3')")
 
 
-def test_a_link_leads_to_its_moment(browser: Any, real: Path) -> None:
-    tab = Tab(browser, page_of(real), "#moment=5&light=since&layout=hilbert")
-    tab.until("() => course.moment === 5 && arenascope.spec === 'since'")
-    for fragment in ("#moment=-7&x=1", "#moment=99999&x=2", "#moment=x&x=3"):
+def test_a_link_leads_to_its_poll(browser: Any, real: Path) -> None:
+    tab = Tab(browser, page_of(real), "#poll=5&light=since&layout=hilbert")
+    tab.until("() => course.poll === 5 && arenascope.spec === 'since'")
+    for fragment in ("#poll=-7&x=1", "#poll=99999&x=2", "#poll=x&x=3"):
         tab.js("fragment => { location.hash = fragment; }", fragment)
         tab.still()
-    assert tab.js("course.moment") == 15
+    assert tab.js("course.poll") == 15
     assert not tab.said
     tab.context.close()
 
 
 def test_growth_tables_sort_and_have_their_trends(tab: Tab, real: Path) -> None:
-    turns = read(str(real)).turns[7:]
-    ends = [moment_of_look(str(real), turn.looks[0].id)[0] for turn in (turns[0], turns[-1])]
+    polls = read(str(real)).polls[7:]
+    ends = [digest_of_snapshot(str(real), poll.snapshots[0].id)[0] for poll in (polls[0], polls[-1])]
     table = tab.page.locator("#growth [aria-label='Chunks in use by size: what changed'] table")
     lines = table.locator("tbody tr").all()
     largest = max(
@@ -228,15 +228,15 @@ def test_growth_tables_sort_and_have_their_trends(tab: Tab, real: Path) -> None:
     table.locator("button.sort", has_text="last").click()
     last = [int(cell.get_attribute("data-bytes") or 0) for cell in table.locator("tbody tr td:nth-child(3)").all()]
     assert last == sorted(last, reverse=True)
-    counts = {look: body["sizes"] for look, body in bodies(str(real))}
-    series = [counts[turn.looks[0].id].get(str(largest), 0) for turn in turns]
+    counts = {snapshot: body["sizes"] for snapshot, body in bodies(str(real))}
+    series = [counts[poll.snapshots[0].id].get(str(largest), 0) for poll in polls]
     drawn = lines[0].locator("polyline").get_attribute("points")
     y = [float(point.split(",")[1]) for point in str(drawn).split()]
     assert y == pytest.approx([2 + 20 * (1 - each / max(series)) for each in series], abs=0.06)
 
 
 def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
-    """The upper edge of each row's area, at each moment, is the sum of the rows up to it."""
+    """The upper edge of each row's area, at each poll, is the sum of the rows up to it."""
     timeline = read(str(real))
     course = timeline_series.course(timeline)
     top, _ = top_of(course.largest)
@@ -245,7 +245,7 @@ def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
     paths = {band.title: band.path for band in stacked(course.at, course.layers(), course.runs, top)}
     assert paths.keys() == set(tab.js("[...document.querySelectorAll('#course path > title')].map(e => e.textContent)"))
     for row in timeline_series.ROWS:
-        sums += [turn.looks[0].rows[row.name] or 0 for turn in timeline.turns]
+        sums += [poll.snapshots[0].rows[row.name] or 0 for poll in timeline.polls]
         if BY_NAME[row.name].title not in paths:
             continue
         areas = paths[row.title].split("M")[1:]
@@ -263,7 +263,7 @@ def test_axe_finds_nothing(browser: Any, real: Path, scheme: str) -> None:
 
 @pytest.mark.nightly("limits")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_screenshots_to_look_at(browser: Any, real: Path, scheme: str) -> None:
+def test_screenshots_to_inspect(browser: Any, real: Path, scheme: str) -> None:
     screenshots(browser, page_of(real), "timeline", scheme)
 
 

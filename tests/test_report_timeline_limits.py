@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from report_fixtures import browser
 from test_timeline import opened
-from timeline_fixtures import BEGIN, SECOND, held, one_look, page_of, real, show, tab, written
+from timeline_fixtures import BEGIN, SECOND, held, one_snapshot, page_of, real, show, tab, written
 from tools.tab import Tab
 
 from arenascope.compare.digest import Pages
@@ -25,8 +25,8 @@ from arenascope.report import map_frames, timeline_series
 from arenascope.report.html import render
 from arenascope.report.stacked_area import Layer, stacked
 from arenascope.report.timeline_page import build
-from arenascope.timeline.reader import moment_of_look, read
-from arenascope.timeline.store import Taken, Turn
+from arenascope.timeline.reader import digest_of_snapshot, read
+from arenascope.timeline.store import Poll, Taken
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
@@ -42,68 +42,68 @@ def test_stacks_know_the_unknown() -> None:
     assert paths[1].path == "M0,400 1000,800 2000,200 2000,500 1000,1000 0,500Z"
 
 
-def test_unknown_is_said(browser: Any, one_look: Taken, tmp_path: Path) -> None:
+def test_unknown_is_said(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
     """Rows, then even Rss, that are not known: no number, and no area."""
-    moment = one_look.moment
-    rows = {**moment.rows, "stacks": None}
-    without = dataclasses.replace(one_look, moment=dataclasses.replace(moment, rows=rows))
-    nothing = dataclasses.replace(one_look, moment=dataclasses.replace(moment, rss=None, rows=dict.fromkeys(rows)))
-    path = written(tmp_path / "timeline", [(1, [each]) for each in (one_look, without, nothing, one_look)])
+    digest = one_snapshot.digest
+    rows = {**digest.rows, "stacks": None}
+    without = dataclasses.replace(one_snapshot, digest=dataclasses.replace(digest, rows=rows))
+    nothing = dataclasses.replace(one_snapshot, digest=dataclasses.replace(digest, rss=None, rows=dict.fromkeys(rows)))
+    path = written(tmp_path / "timeline", [(1, [each]) for each in (one_snapshot, without, nothing, one_snapshot)])
     course = timeline_series.course(read(str(path)))
     assert course.runs == [slice(0, 2), slice(3, 4)]
-    rest = next(layer.held for layer in course.layers() if layer.title == timeline_series.UNTOLD)
-    assert rest.tolist() == pytest.approx([0, moment.rows["stacks"], np.nan, 0], nan_ok=True)
+    rest = next(layer.held for layer in course.layers() if layer.title == timeline_series.IN_NO_ROW)
+    assert rest.tolist() == pytest.approx([0, digest.rows["stacks"], np.nan, 0], nan_ok=True)
     tab = Tab(browser, page_of(path))
     show(tab, 1)
     assert held(tab, "stacks") is None
     assert tab.page.locator("td[data-now=stacks]").inner_text() == "unknown"
     assert tab.page.locator("td[data-since=stacks]").inner_text() == "unknown"
-    assert held(tab, "in_use") == moment.rows["in_use"]
+    assert held(tab, "in_use") == digest.rows["in_use"]
     show(tab, 2)
-    assert "Rss unknown" in tab.page.locator("#moment").inner_text()
+    assert "Rss unknown" in tab.page.locator("#poll").inner_text()
     assert not tab.said
     tab.context.close()
 
 
-def test_a_group_is_added_up(browser: Any, one_look: Taken, tmp_path: Path) -> None:
-    """Two processes, of which one has no look at the second turn: the sums are of the other, and the page says so."""
+def test_a_group_is_added_up(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
+    """Two processes, of which one has no snapshot of the second poll: sums are of the other, and the page says so."""
     other = dataclasses.replace(
-        one_look,
-        member=one_look.member._replace(identity=one_look.member.identity._replace(pid=1)),
-        moment=dataclasses.replace(one_look.moment, rss=1 << 20),
+        one_snapshot,
+        member=one_snapshot.member._replace(identity=one_snapshot.member.identity._replace(pid=1)),
+        digest=dataclasses.replace(one_snapshot.digest, rss=1 << 20),
     )
     path = tmp_path / "timeline"
     with opened(path) as file:
-        file.add(Turn(BEGIN, 1, 2, 1, 1, None, [one_look, other]))
-        file.add(Turn(BEGIN + SECOND, 1, 2, 1, 1, "no look at process 1", [one_look]))
+        file.add(Poll(BEGIN, 1, 2, 1, 1, None, [one_snapshot, other]))
+        file.add(Poll(BEGIN + SECOND, 1, 2, 1, 1, "no snapshot of process 1", [one_snapshot]))
     tab = Tab(browser, page_of(path))
     show(tab, 0)
-    assert held(tab, "rss") == (one_look.moment.rss or 0) + (1 << 20)
-    assert held(tab, "in_use") == 2 * (one_look.moment.rows["in_use"] or 0)
+    assert held(tab, "rss") == (one_snapshot.digest.rss or 0) + (1 << 20)
+    assert held(tab, "in_use") == 2 * (one_snapshot.digest.rows["in_use"] or 0)
     show(tab, 1)
-    assert held(tab, "rss") == one_look.moment.rss
+    assert held(tab, "rss") == one_snapshot.digest.rss
     words = tab.page.locator(".caveat").all_inner_texts()
-    assert "In 1 turn not every process had a look: the sums are of those that had one." in words
-    assert "no look at process 1." in words
+    assert "In 1 poll not every process had a snapshot: the sums are of those that had one." in words
+    assert "no snapshot of process 1." in words
     tab.context.close()
 
 
-def hostile(look: Taken) -> Taken:
+def hostile(snapshot: Taken) -> Taken:
     """All names that a process, or a file, can choose."""
-    moment = look.moment
-    arenas = {at: dataclasses.replace(arena, name=f"{HOSTILE} {at}") for at, arena in moment.arenas.items()}
-    member = look.member._replace(comm="<script>owned=1", exe=HOSTILE, cmdline=f"{HOSTILE}\x1b[31m\u2028")
-    named = dataclasses.replace(moment, arenas=arenas, who=dataclasses.replace(moment.who, comm=HOSTILE, exe=HOSTILE))
-    return dataclasses.replace(look, member=member, moment=named, findings={HOSTILE: 1 << 20})
+    digest = snapshot.digest
+    arenas = {at: dataclasses.replace(arena, name=f"{HOSTILE} {at}") for at, arena in digest.arenas.items()}
+    member = snapshot.member._replace(comm="<script>owned=1", exe=HOSTILE, cmdline=f"{HOSTILE}\x1b[31m\u2028")
+    named = dataclasses.replace(digest, arenas=arenas, who=dataclasses.replace(digest.who, comm=HOSTILE, exe=HOSTILE))
+    return dataclasses.replace(snapshot, member=member, digest=named, findings={HOSTILE: 1 << 20})
 
 
-def test_a_hostile_timeline_stays_text(browser: Any, one_look: Taken, tmp_path: Path) -> None:
+def test_a_hostile_timeline_stays_text(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
     path = tmp_path / "timeline"
-    look = hostile(one_look)
+    snapshot = hostile(one_snapshot)
     with opened(path) as file:
         file._db.execute("UPDATE about SET value = ? WHERE name = 'watched'", (HOSTILE,))
         for number in range(3):
-            file.add(Turn(BEGIN + number * SECOND, 1, 1, 1, 1, HOSTILE, [look]))
+            file.add(Poll(BEGIN + number * SECOND, 1, 1, 1, 1, HOSTILE, [snapshot]))
     tab = Tab(browser, page_of(path))
     assert tab.js("window.owned") is None
     assert tab.js("document.images.length") == 0
@@ -135,47 +135,47 @@ def test_the_policy_lets_nothing_in(real: Path, browser: Any) -> None:
     tab.context.close()
 
 
-def moving(look: Taken, pages: int, turns: int, changing: int) -> Iterator[tuple[int, list[Taken]]]:
-    """A large process, of which in each turn so many pages change."""
+def moving(snapshot: Taken, pages: int, polls: int, changing: int) -> Iterator[tuple[int, list[Taken]]]:
+    """A large process, of which in each poll so many pages change."""
     chance = np.random.default_rng(17)
     address = 0x7000_0000_0000 + 4096 * np.arange(pages, dtype=np.uint64)
     state = chance.integers(1, 9, pages).astype(np.uint8)
-    for _ in range(turns):
+    for _ in range(polls):
         state = state.copy()
         state[chance.integers(0, pages, changing)] = chance.integers(1, 9, changing)
-        moment = dataclasses.replace(look.moment, pages=Pages(address, state, None))
-        yield 1, [dataclasses.replace(look, moment=moment)]
+        digest = dataclasses.replace(snapshot.digest, pages=Pages(address, state, None))
+        yield 1, [dataclasses.replace(snapshot, digest=digest)]
 
 
 @pytest.mark.nightly("limits")
 @pytest.mark.parametrize("sort", [(1 << 18, 40, 1 << 17), (3 << 20, 3, 1 << 18)])
 def test_a_large_timeline_is_told_coarser(
-    browser: Any, one_look: Taken, tmp_path: Path, sort: tuple[int, int, int]
+    browser: Any, one_snapshot: Taken, tmp_path: Path, sort: tuple[int, int, int]
 ) -> None:
-    pages, turns, changing = sort
-    path = written(tmp_path / "timeline", list(moving(one_look, pages, turns, changing)))
+    pages, polls, changing = sort
+    path = written(tmp_path / "timeline", list(moving(one_snapshot, pages, polls, changing)))
     page = page_of(path)
     assert page.stat().st_size < MOST
     tab = Tab(browser, page)
-    moments = tab.js("arenascope.reel.moments")
+    shown = tab.js("arenascope.reel.polls")
     cells = tab.js("arenascope.reel.total")
-    assert moments[-1] == turns - 1
+    assert shown[-1] == polls - 1
     assert cells <= map_frames.MOST_CELLS
     hint = tab.page.locator("#map .hint").first.inner_text()
-    last = read(str(path)).turns[-1].looks[0]
-    states = moment_of_look(str(path), last.id)[0].pages
+    last = read(str(path)).polls[-1].snapshots[0]
+    states = digest_of_snapshot(str(path), last.id)[0].pages
     assert states
     if pages > map_frames.MOST_CELLS:
         assert "4 neighbouring pages" in hint
         counts = np.array([(states.state.reshape(-1, 4) == state).sum(axis=1) for state in range(9)])
         wanted = np.argmax(counts, axis=0)
     else:
-        assert 1 < len(moments) < turns
-        missing = next(at for at in range(turns) if at not in moments)
+        assert 1 < len(shown) < polls
+        missing = next(at for at in range(polls) if at not in shown)
         show(tab, missing)
-        seen = 10 * max(moment for moment in moments if moment < missing)
+        seen = 10 * max(poll for poll in shown if poll < missing)
         assert tab.page.locator("#map-when").inner_text() == f"The map is of 08:{seen // 60:02}:{seen % 60:02} UTC."
-        show(tab, turns - 1)
+        show(tab, polls - 1)
         assert tab.page.locator("#map-when").inner_text() == ""
         wanted = states.state
     seen = tab.js("""() => arenascope.reel.state.reduce(
@@ -187,30 +187,31 @@ def test_a_large_timeline_is_told_coarser(
     tab.context.close()
 
 
-def test_many_turns_are_shown_by_their_highest(one_look: Taken, tmp_path: Path) -> None:
-    turns = [
-        (1, [dataclasses.replace(one_look, moment=dataclasses.replace(one_look.moment, rss=rss))])
+def test_many_polls_are_shown_by_their_highest(one_snapshot: Taken, tmp_path: Path) -> None:
+    polls = [
+        (1, [dataclasses.replace(one_snapshot, digest=dataclasses.replace(one_snapshot.digest, rss=rss))])
         for rss in np.random.default_rng(3).integers(1 << 20, 1 << 21, 2000).tolist()
     ]
-    path = written(tmp_path / "timeline", turns, every=1)  # old turns would be thinned out
+    path = written(tmp_path / "timeline", polls, every=1)  # old polls would be thinned out
     timeline = read(str(path))
     course = timeline_series.course(timeline)
-    assert len(course.moments) == timeline_series.MOST_MOMENTS
-    assert course.moments[0] == timeline.turns[0]
-    assert course.moments[-1] == timeline.turns[-1]
-    assert course.largest == max(turn.looks[0].rss or 0 for turn in timeline.turns)
-    assert all(np.diff([turn.time_ns for turn in course.moments]) > 0)
-    assert "800 of 2,000 turns are shown" in page_of(path).read_text(encoding="utf-8")
+    assert len(course.polls) == timeline_series.MOST_POLLS
+    assert course.polls[0] == timeline.polls[0]
+    assert course.polls[-1] == timeline.polls[-1]
+    assert course.largest == max(poll.snapshots[0].rss or 0 for poll in timeline.polls)
+    assert all(np.diff([poll.time_ns for poll in course.polls]) > 0)
+    assert "800 of 2,000 polls are shown" in page_of(path).read_text(encoding="utf-8")
 
 
-def test_of_many_generations_the_last_have_a_map(browser: Any, one_look: Taken, tmp_path: Path) -> None:
-    looks = [
+def test_of_many_generations_the_last_have_a_map(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
+    snapshots = [
         dataclasses.replace(
-            one_look, member=one_look.member._replace(identity=one_look.member.identity._replace(pid=1000 + number))
+            one_snapshot,
+            member=one_snapshot.member._replace(identity=one_snapshot.member.identity._replace(pid=1000 + number)),
         )
         for number in range(11)
     ]
-    path = written(tmp_path / "timeline", [(number + 1, [look]) for number, look in enumerate(looks)])
+    path = written(tmp_path / "timeline", [(number + 1, [snapshot]) for number, snapshot in enumerate(snapshots)])
     tab = Tab(browser, page_of(path))
     assert tab.page.locator("#map-frame").is_visible()
     show(tab, 2)
@@ -246,10 +247,10 @@ def test_the_command(real: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "other.html").exists()
 
 
-def test_a_timeline_without_looks_and_a_damaged_one(real: Path, tmp_path: Path) -> None:
+def test_a_timeline_without_snapshots_and_a_damaged_one(real: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "empty"):
         pass
-    with pytest.raises(ArenascopeError, match="has no look yet") as refused:
+    with pytest.raises(ArenascopeError, match="has no snapshot yet") as refused:
         build(str(tmp_path / "empty"))
     assert refused.value.code == Code.BAD_INPUT
     whole = real.read_bytes()

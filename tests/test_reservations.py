@@ -15,7 +15,7 @@ import pytest
 from tools import harness, programs
 
 SMALL, LARGE, LARGEST = 8, 8 << 10, 64 << 10  # GiB
-MODES = ["freeze", "snapshot", "live"]
+MODES = ["freeze", "clone", "live"]
 KERNELS = ["PAGEMAP_SCAN", "pagemap"]  # the latter as before Linux 6.7
 
 
@@ -38,7 +38,9 @@ def reserving(kind: str, gib: int) -> Iterator[int]:
         process.communicate()
 
 
-def look(arenadump: harness.Arenadump, tmp_path: Path, pid: int, mode: str, kernel: str) -> tuple[dict[str, Any], Work]:
+def take_snapshot(
+    arenadump: harness.Arenadump, tmp_path: Path, pid: int, mode: str, kernel: str
+) -> tuple[dict[str, Any], Work]:
     counter = programs.build("count_asks", "-shared", "-fPIC", "-ldl")
     env = {**os.environ, "LD_PRELOAD": str(counter), "COUNT_ASKS": str(tmp_path / "asks")}
     if kernel == "pagemap":
@@ -58,7 +60,7 @@ def test_work_is_for_what_is_used(
     work = []
     for gib in (SMALL, LARGE):
         with reserving(kind, gib) as pid:
-            summary, asked = look(arenadump, tmp_path, pid, mode, kernel)
+            summary, asked = take_snapshot(arenadump, tmp_path, pid, mode, kernel)
             assert summary["chunks"]["mmapped"]["count"] == 1
             assert summary["ledger"]["mmapped_in_use"] + summary["ledger"]["mmapped_slack"] >= 4096
             if mode != "live":
@@ -78,6 +80,6 @@ def test_chunk_is_found_beside_half_of_all_addresses(
     arenadump: harness.Arenadump, tmp_path: Path, kernel: str, mode: str
 ) -> None:
     with reserving("none", LARGEST) as pid:
-        summary, _ = look(arenadump, tmp_path, pid, mode, kernel)
+        summary, _ = take_snapshot(arenadump, tmp_path, pid, mode, kernel)
     assert summary["chunks"]["mmapped"]["count"] == 1
     assert not any(warning["code"] == "mmapped" for warning in summary["warnings"]), summary["warnings"]

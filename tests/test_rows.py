@@ -26,7 +26,7 @@ PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, NO, "other", "", "a plant
        "A row that the test planted.")
 """
 HELD = 123456789
-REBUILT = ("cli", "dump", "model", "ledger", "png", "capture")
+REBUILT = ("cli", "dump", "model", "ledger", "png", "snapshot")
 
 
 @pytest.fixture(scope="module")

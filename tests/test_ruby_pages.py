@@ -31,12 +31,12 @@ pages = GC.stat(:heap_allocated_pages)
 $stdin.getc
 puts({pages: pages, slots: counts[:TOTAL], free: counts[:FREE]}.map { |k, v| "\\"#{k}\\": #{v}" }.join(", "))
 """
-# Objects that `getc` may have made when we look.
+# Objects that `getc` may have made when we inspect.
 MADE_SINCE = 4
 
 
 class Running:
-    """A Ruby that waits for us to have looked."""
+    """A Ruby that waits for us to have inspected."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -88,7 +88,7 @@ def check_against(found: dict[str, Any], says: dict[str, int]) -> None:
         assert sum(size[key] for size in found["slot_sizes"]) == found[key]
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 @pytest.mark.parametrize("release", tiers.runtimes(interpreters.RUBIES))
 def test_all_pages_are_found_and_counted(arenadump: harness.Arenadump, release: str, mode: str) -> None:
     with running(release) as program:

@@ -66,7 +66,7 @@ def test_what_is_lost_is_said_at_the_end(ending: Path, environment: dict[str, st
     assert ended.out == ""
 
 
-def test_a_child_of_fork_is_looked_at_too(ending: Path, environment: dict[str, str]) -> None:
+def test_a_child_of_fork_is_inspected_too(ending: Path, environment: dict[str, str]) -> None:
     """It has inherited what its parent had lost."""
     assert Ended(environment, "--", ending, "fork").lost == [LOST + LOST_BY_CHILD, LOST]
 
@@ -91,7 +91,7 @@ def test_an_end_that_nobody_sees_is_said(
     assert limited.code == (code or Code.TARGET_GONE)
 
 
-def test_a_limit_needs_a_look(ending: Path, environment: dict[str, str]) -> None:
+def test_a_limit_needs_a_snapshot(ending: Path, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "arenascope", "run", "--fail-over", "0", "--", str(ending), "exit"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == Code.USAGE
@@ -130,7 +130,7 @@ def test_a_signal_just_before_the_wait_is_passed_on(environment: dict[str, str])
 
 
 def test_a_signal_while_the_command_is_started_is_passed_on(environment: dict[str, str]) -> None:
-    told = (
+    answer = (
         "import signal, subprocess, sys\n"
         "class Popen(subprocess.Popen):\n"
         "    def __init__(self, command, **options):\n"
@@ -141,7 +141,7 @@ def test_a_signal_while_the_command_is_started_is_passed_on(environment: dict[st
         "sys.argv[1:] = ['run', '--leaks', '--', 'sleep', '60']\n"
         "run()\n"
     )
-    command = [sys.executable, "-c", told]
+    command = [sys.executable, "-c", answer]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as runner:
         runner.communicate(timeout=PATIENCE)  # the command has the pipes, too
         assert runner.returncode == 128 + signal.SIGTERM
@@ -155,7 +155,7 @@ def preloaded(agent: Path, name: str, log: Path) -> dict[str, str]:
         **os.environ,
         "LD_PRELOAD": str(agent),
         "ARENASCOPE_SIGNAL": "none",
-        "ARENASCOPE_EXIT_LOOK": name,
+        "ARENASCOPE_EXIT_LEAKS": name,
         "ARENASCOPE_LOG": str(log),
     }
 
@@ -165,11 +165,11 @@ def test_nobody_waits_for_nobody(ending: Path, agent: Path, tmp_path: Path, name
     log = tmp_path / "log"
     done = subprocess.run([ending, "exit"], env=preloaded(agent, name, log), timeout=PATIENCE, check=False)
     assert done.returncode == 0
-    assert "nobody looks" in log.read_text() or "not the name of a socket" in log.read_text()
+    assert "nobody inspects" in log.read_text() or "not the name of a socket" in log.read_text()
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])
-def test_who_looks_may_end(ending: Path, agent: Path, tmp_path: Path, end: str) -> None:
+def test_who_inspects_may_end(ending: Path, agent: Path, tmp_path: Path, end: str) -> None:
     """A process that waits goes on as soon as the one that listened is gone, before or after it has accepted."""
     text = (
         "import socket, sys, time\n"
@@ -199,7 +199,7 @@ def test_anybody_may_connect(environment: dict[str, str], tmp_path: Path) -> Non
     """What connects and says nothing, or is no process of the command, keeps nobody from ending."""
     text = (
         "import os, socket\n"
-        "name = os.environ['ARENASCOPE_EXIT_LOOK']\n"
+        "name = os.environ['ARENASCOPE_EXIT_LEAKS']\n"
         "many = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(20)]\n"
         "for one in many: one.connect(chr(0) + name)\n"
         "for one in many: one.send(b'x' * 1000)\n"

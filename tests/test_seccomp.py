@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Processes that sleep under a seccomp filter: a look never ends one, and no sleep ends early or late because of it.
+"""Processes that sleep under a seccomp filter.
+
+A snapshot never ends one, and no sleep ends early or late because of it.
 
 Linux goes on with some interrupted sleeps by another system call, restart_syscall (inspector/target/process/restart.h).
 A filter may kill for it.
@@ -45,7 +47,7 @@ ALIKE = [
 ]
 FOR_EVER = 100_000_000  # ms
 THREADS = [0, 3]
-MANY = 200_000  # blocks, for a look that takes a while
+MANY = 200_000  # blocks, for a snapshot that takes a while
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +131,7 @@ def summary_of(command: list[str], *options: str | int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "auto"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "auto"])
 @pytest.mark.parametrize("call", [*LIMITED, *ALIKE])
 def test_with_rights(sleeper: Path, arenadump: harness.Arenadump, call: str, mode: str, threads: int) -> None:
     """The filter is suspended for the one call that the kernel goes on with: exact, and nobody notices."""
@@ -146,7 +148,7 @@ def test_with_rights(sleeper: Path, arenadump: harness.Arenadump, call: str, mod
 
 @pytest.mark.skipif(not X86_64, reason="on aarch64 no interrupted call can be made again")
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "auto"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "auto"])
 @pytest.mark.parametrize("call", ALIKE)
 def test_without_rights_made_again(
     sleeper: Path, arenadump: harness.Arenadump, call: str, mode: str, threads: int
@@ -174,7 +176,7 @@ def test_without_rights_not_stopped(sleeper: Path, arenadump: harness.Arenadump,
         assert summary["snapshot"]["mode"] == "live"
         assert summary["snapshot"]["pause_ms"] == 0
         assert "sleeps under a seccomp filter" in notes(summary)
-        for mode in "freeze", "snapshot":
+        for mode in "freeze", "clone":
             done = run(command, "summary", process.pid, f"--mode={mode}")
             assert done.returncode == 4
             assert "nothing was stopped" in done.stderr
@@ -206,7 +208,7 @@ def test_a_filter_that_allows_it(sleeper: Path, arenadump: harness.Arenadump, ca
     """Exact, and the deadline is kept, as without a filter."""
     command = rights("with", arenadump)
     with sleeping(sleeper, rule, call, threads=2) as process:
-        for mode in "freeze", "snapshot":
+        for mode in "freeze", "clone":
             summary = summary_of(command, process.pid, f"--mode={mode}")
             assert summary["snapshot"]["mode"] == mode
             assert summary["snapshot"]["exact"]
@@ -219,10 +221,10 @@ def test_a_filter_that_allows_it(sleeper: Path, arenadump: harness.Arenadump, ca
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("call", LIMITED)
 def test_sleeps_that_end(sleeper: Path, arenadump: harness.Arenadump, call: str, threads: int, which: str) -> None:
-    """A look meets each part of a short sleep, and what is between two: none ends early, and the program runs on."""
+    """A snapshot meets each part of a short sleep, and what is between: none ends early, the program runs on."""
     command = rights(which, arenadump)
     with sleeping(sleeper, "kill", call, milliseconds=2, threads=threads) as process:
-        for mode in ["freeze", "snapshot", "auto"] * 3:
+        for mode in ["freeze", "clone", "auto"] * 3:
             done = run(command, "summary", "--json", "--max-pause=60s", process.pid, f"--mode={mode}")
             assert process.poll() is None, done.stderr
             assert done.returncode == 0, done.stderr
@@ -298,7 +300,7 @@ def status_of(process: subprocess.Popen[str]) -> Path:
 @pytest.mark.skipif(not X86_64, reason="on aarch64 no interrupted call can be made again")
 @pytest.mark.parametrize("call", LIMITED)
 def test_the_supervisor_is_killed(sleeper: Path, arenadump: harness.Arenadump, call: str) -> None:
-    """While all stand still: the sleep begins anew; one that an earlier look restarted fails with EINTR."""
+    """While all stand still: the sleep begins anew; one that an earlier snapshot restarted fails with EINTR."""
     rights("with", arenadump)
     with sleeping(sleeper, "kill", call, threads=2) as process:
         inspector, supervisor = frozen(process.pid, arenadump)
@@ -337,7 +339,7 @@ def frozen(pid: int, arenadump: harness.Arenadump) -> tuple[subprocess.Popen[byt
                 return inspector, supervisor
         inspector.kill()
         inspector.communicate()
-    raise AssertionError("no look was caught while the target stood still")
+    raise AssertionError("no snapshot was caught while the target stood still")
 
 
 @pytest.mark.parametrize("which", ["with", "without"])
@@ -365,7 +367,7 @@ ARENASCOPE = [sys.executable, "-m", "arenascope"]
     ids=["watch", "watch-freeze", "top"],
 )
 @pytest.mark.parametrize("which", ["with", "without"])
-def test_commands_that_look_again(
+def test_commands_that_snapshot_again(
     sleeper: Path, arenadump: harness.Arenadump, tmp_path: Path, words: list[str], which: str
 ) -> None:
     start = rights(which, arenadump)[:-1]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness, tiers
-from tools.typed import SPLIT, TYPES, build_split, pack, running, told
+from tools.typed import SPLIT, TYPES, build_split, pack, running, split_note
 
 VERSIONS = pytest.mark.parametrize("version", tiers.daily(["-gdwarf-4", "-gdwarf-5"], ["-gdwarf-5"], "compilers"))
 CASES = pytest.mark.parametrize("where", ["target", "machine", "neither"])
@@ -31,7 +31,7 @@ def test_types_in_a_package(
     pack(made)
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
-        assert told(arenadump, truth) is None
+        assert split_note(arenadump, truth) is None
     assert answer.wrong == []
     assert answer.share >= 0.99
 
@@ -39,7 +39,7 @@ def test_types_in_a_package(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("missing", "typed.dwo is missing (looked for: FILE)"),
+        ("missing", "typed.dwo is missing (searched for: FILE)"),
         ("moved", None),
         ("another build's", "FILE is of another build"),
         ("another build's types", "FILE is of another build"),
@@ -70,7 +70,7 @@ def test_what_no_file_has_is_said(what: str, said: str | None, tmp_path: Path, a
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
         reason = said and said.replace("FILE", str(file)[-80:])
-        assert told(arenadump, truth) == (reason and f"debug information of typed was left out: {reason}")
+        assert split_note(arenadump, truth) == (reason and f"debug information of typed was left out: {reason}")
     assert answer.wrong == []
     assert answer.share < 0.5 if said else answer.share >= 0.99
     if what == "another build's types":
@@ -107,7 +107,7 @@ def test_a_container_has_other_files(where: str, kind: str, tmp_path: Path, aren
     script = 'mount --bind "$0" "$1" && exec "$2"'
     with running(made, "unshare", "--mount", "sh", "-c", script, inside, made.parent) as truth:
         answer = truth.compare(truth.process.pid)
-        said = told(arenadump, truth)
+        said = split_note(arenadump, truth)
     assert answer.wrong == []
     assert answer.share < 0.5 if where == "neither" else answer.share >= 0.99
     name = file.name if kind == "package" else str(file)[-80:]
@@ -123,7 +123,7 @@ def test_a_moved_program_beside_another_builds_file(tmp_path: Path, arenadump: h
     shutil.copy(build_of_another(tmp_path / "other", ".dwo file"), made.with_suffix(".dwo"))
     with running(moved) as truth:
         answer = truth.compare(truth.process.pid)
-        assert told(arenadump, truth) is None
+        assert split_note(arenadump, truth) is None
     assert answer.wrong == []
     assert answer.share >= 0.99
 
@@ -133,7 +133,7 @@ def test_a_package_of_another_build_beside_the_files(tmp_path: Path, arenadump: 
     shutil.copy(build_of_another(tmp_path / "other", "package"), made.with_name("typed.dwp"))
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
-        assert told(arenadump, truth) is None
+        assert split_note(arenadump, truth) is None
     assert answer.share >= 0.99
 
 
@@ -166,7 +166,7 @@ def test_compressed_files(
     compress(file, *how)
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
-        assert told(arenadump, truth) is None
+        assert split_note(arenadump, truth) is None
     assert answer.wrong == []
     assert answer.share >= 0.99
 
@@ -224,8 +224,8 @@ def test_bombs(kind: str, what: str, said: str, tmp_path: Path) -> None:
     }[what]
     replace_section(file, b".debug_str.dwo", size, packed, 77 if what == "an unknown packer" else ZLIB)
     with running(made) as truth:
-        look = [str(harness.arenadump_path().resolve()), "types", "--json", str(truth.process.pid)]
-        command = ["sh", "-c", 'ulimit -v 500000 && exec "$@"', "sh", *look]
+        snapshot = [str(harness.arenadump_path().resolve()), "types", "--json", str(truth.process.pid)]
+        command = ["sh", "-c", 'ulimit -v 500000 && exec "$@"', "sh", *snapshot]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     left_out = json.loads(done.stdout)["graph"]["left_out"]
     if said == "TOO MUCH":
@@ -247,7 +247,7 @@ def test_what_cannot_be_read_counts(tmp_path: Path, arenadump: harness.Arenadump
             shutil.copy(file, tmp_path / "made" / "copy")
         replace_section(file, b".debug_str.dwo", 1000, bytes(300 * MIB))
     with running(program) as truth:
-        left_out = told(arenadump, truth)
+        left_out = split_note(arenadump, truth)
     assert left_out
     assert left_out.count(DAMAGED) == 1
     (room,) = re.findall(r"has 300\.0 MiB unpacked, and at most (\d+) MiB are read", left_out)

@@ -23,8 +23,8 @@ from test_timeline import MIB, arenascope, group_of, opened
 from tools import harness, odd, programs
 
 from arenascope.timeline import watch
-from arenascope.timeline.reader import LookRow, ProcessRow, groups_of, read
-from arenascope.timeline.store import TimelineStore, Turn
+from arenascope.timeline.reader import ProcessRow, SnapshotRow, groups_of, read
+from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.timeline.suspect_text import evidence, rate_words, suspect_words
 from arenascope.timeline.suspects import (
     CHUNKS,
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/suspects.schema.json").read_text())
-# Sizes of chunks that Python's own do not have, and what a minute leaks: a look each quarter of a second stands for
+# Sizes of chunks that Python's own do not have, and what a minute leaks: a snapshot each quarter of a second stands for
 # ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there. Time is what clocked() makes it.
 LEAKS = {3024: 4 * MIB, 5008: 40 * MIB, 6048: 400 * MIB}
 CHURN, CACHE, TEETH = 7024, 8048, 9040
-STEP = 0.25  # seconds from look to look
+STEP = 0.25  # seconds from snapshot to snapshot
 LIVES = """
 import ctypes, random, sys
 libc = ctypes.CDLL(None)
@@ -95,25 +95,25 @@ def living(leaks: dict[int, int]) -> Iterator[subprocess.Popen[str]]:
 
 
 def clocked(file: TimelineStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real looks, which a timeline has at the times of a clock: a busy machine has them at uneven ones."""
+    """Real snapshots, which a timeline has at the times of a clock: a busy machine has them at uneven ones."""
     begin, add = time.time_ns(), file.add
-    turns = itertools.count()
+    polls = itertools.count()
 
-    def at_its_time(turn: Turn) -> Any:
-        now = begin + next(turns) * round(STEP * 1e9)
-        looks = [dataclasses.replace(look, time_ns=now) for look in turn.looks]
-        return add(dataclasses.replace(turn, time_ns=now, looks=looks))
+    def at_its_time(poll: Poll) -> Any:
+        now = begin + next(polls) * round(STEP * 1e9)
+        snapshots = [dataclasses.replace(snapshot, time_ns=now) for snapshot in poll.snapshots]
+        return add(dataclasses.replace(poll, time_ns=now, snapshots=snapshots))
 
     monkeypatch.setattr(file, "add", at_its_time)
 
 
-def watched(path: Path, leaks: dict[int, int], looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def watched(path: Path, leaks: dict[int, int], snapshots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with living(leaks) as child, opened(path) as file:
         clocked(file, monkeypatch)
         watching = Watch(file, group_of(child.pid), ["--mode=freeze"], lambda _: None)
-        for number in range(looks):
+        for number in range(snapshots):
             tell(child, f"{number * STEP}\n")
-            watching.turn(0.001)
+            watching.poll(0.001)
 
 
 def tell(child: subprocess.Popen[str], words: str) -> None:
@@ -128,9 +128,9 @@ def tell(child: subprocess.Popen[str], words: str) -> None:
 def answer(path: Path) -> Any:
     done = arenascope("timeline", "suspects", path, "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    jsonschema.validate(told, closed(SCHEMA))
-    return told
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, closed(SCHEMA))
+    return document
 
 
 @pytest.mark.check
@@ -142,23 +142,23 @@ def test_the_schema_is_one() -> None:
 def test_leaks_of_known_rates_are_the_suspects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
     watched(path, LEAKS, 48, monkeypatch)
-    told = answer(path)
-    found = {each["key"]: each for each in told["suspects"] if each["kind"] == "size"}
+    document = answer(path)
+    found = {each["key"]: each for each in document["suspects"] if each["kind"] == "size"}
     assert set(found) == set(LEAKS)
     for size, rate in LEAKS.items():
         each = found[size]
         assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.01)
         assert each["per_minute"]["low"] <= 1.02 * rate
         assert each["per_minute"]["high"] >= 0.98 * rate
-        assert each["looks"] >= 10
+        assert each["snapshots"] >= 10
         assert each["held"] == each["count"] * size
         assert each["exact"] is True
         assert each["stayed"] > 0.9
-    others = {each["key"] for each in told["suspects"] if each["kind"] != "size"}
+    others = {each["key"] for each in document["suspects"] if each["kind"] != "size"}
     assert others <= {"python_arenas"}, "the lists of what leaked grow, too; all else is explained by the sizes"
     words = arenascope("timeline", path).stdout
     assert "Leak suspects\n6048-byte chunks: +" in words
-    assert arenascope("timeline", "suspects", path).stdout.count("looks in") == len(told["suspects"])
+    assert arenascope("timeline", "suspects", path).stdout.count("snapshots in") == len(document["suspects"])
 
 
 @pytest.mark.slow
@@ -169,12 +169,12 @@ def test_without_a_leak_there_is_no_suspect(tmp_path: Path, monkeypatch: pytest.
     assert "none: nothing grows beyond what comes and goes" in arenascope("timeline", "suspects", path).stdout
 
 
-def test_too_few_looks_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_snapshots_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "timeline"
     watched(path, LEAKS, 3, monkeypatch)
     assert suspects_of(str(path), read(str(path))) == []
     words = arenascope("timeline", path).stdout
-    assert "not known yet: a suspect needs 10 looks" in words
+    assert "not known yet: a suspect needs 10 snapshots" in words
     assert "types and owners were not recorded: arenascope watch --graph does this" in words
 
 
@@ -188,7 +188,7 @@ def test_a_file_may_be_named_like_a_command(tmp_path: Path, monkeypatch: pytest.
         text=True,
         check=True,
     )
-    assert "1 turn with 1 look" in done.stdout
+    assert "1 poll with 1 snapshot" in done.stdout
 
 
 def suspect(kind: str, key: int | str, rate: float) -> Suspect:
@@ -204,7 +204,7 @@ def suspect(kind: str, key: int | str, rate: float) -> Suspect:
         high=rate * 1.1,
         since_ns=0,
         until_ns=600 * 10**9,
-        looks=61,
+        snapshots=61,
         growth=1000,
         held=2048,
         count=None,
@@ -241,33 +241,33 @@ def test_words() -> None:
     ended = dataclasses.replace(each, ended=True)
     assert suspect_words(ended, several=True).startswith(r"bad\x1b[1m 7 (ended), 512: ")
     assert evidence(each).split("; ") == [
-        "61 looks in 10.0 min",
-        "96 % of what came from look to look is still there",
+        "61 snapshots in 10.0 min",
+        "96 % of what came from snapshot to snapshot is still there",
         "2.0 KiB held",
-        "some looks were not exact",
+        "some snapshots were not exact",
     ]
 
 
 def test_the_call_stack_that_leaks_is_named(
     arenadump: harness.Arenadump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, looks, each_turn = tmp_path / "timeline", 16, 5
+    path, snapshots, each_poll = tmp_path / "timeline", 16, 5
     with served(tmp_path, arenadump, "-g") as server, opened(path) as file:
         assert server.stdin
         clocked(file, monkeypatch)
         watching = Watch(file, group_of(server.pid), ["--mode=freeze"], lambda _: None)
-        for _ in range(looks):
-            server.stdin.write("o" * each_turn)
+        for _ in range(snapshots):
+            server.stdin.write("o" * each_poll)
             server.stdin.flush()
             odd.wait_for_read(server.pid)
-            watching.turn(0.001)
-    told = answer(path)
-    (site,) = [each for each in told["suspects"] if each["kind"] == "site"]
+            watching.poll(0.001)
+    document = answer(path)
+    (site,) = [each for each in document["suspects"] if each["kind"] == "site"]
     assert site["title"].startswith("allocated by allocate < open_connections < main")
     assert site["held"] == site["count"] * 3008
-    assert site["count"] == looks * each_turn * 500, "the first 2,000 have another caller"
-    assert site["per_minute"]["rate"] == pytest.approx(60 / STEP * each_turn * 500 * 3008, rel=1e-6)
-    (size,) = [each for each in told["suspects"] if each["kind"] == "size"]
+    assert site["count"] == snapshots * each_poll * 500, "the first 2,000 have another caller"
+    assert site["per_minute"]["rate"] == pytest.approx(60 / STEP * each_poll * 500 * 3008, rel=1e-6)
+    (size,) = [each for each in document["suspects"] if each["kind"] == "size"]
     assert size["key"] == 3008
     assert size["alike"] == [site["title"]]
     assert size["per_minute"]["rate"] == pytest.approx(site["per_minute"]["rate"], rel=1e-6)
@@ -275,16 +275,16 @@ def test_the_call_stack_that_leaks_is_named(
 
 
 def history(rows: list[dict[str, Any]], seconds: float = 10) -> History:
-    """Looks with call stacks."""
-    looks = [
-        LookRow(place, 1, 7, round(place * seconds * 1e9), exact=True, rss=0, rows={}) for place in range(len(rows))
+    """Snapshots with call stacks."""
+    snapshots = [
+        SnapshotRow(place, 1, 7, round(place * seconds * 1e9), exact=True, rss=0, rows={}) for place in range(len(rows))
     ]
     bodies = [{"sizes": {}, "chunks": {}, "sites": each} for each in rows]
-    return History(ProcessRow(1, 7, 0, 1, 1, "server", None, "server"), looks, bodies)
+    return History(ProcessRow(1, 7, 0, 1, 1, "server", None, "server"), snapshots, bodies)
 
 
 def stacks(place: int, mean: int = 1 << 19, *, whole: bool = True) -> dict[str, Any]:
-    """One allocates 10 MiB from look to look, of which 96 % stay; one is not always listed."""
+    """One allocates 10 MiB from snapshot to snapshot, of which 96 % stay; one is not always listed."""
     listed = {"a": ["open", round(9.6 * MIB) * place, place, 10 * MIB * place]}
     if place % 2:
         listed["b"] = ["fill", 50 * MIB, 1, MIB]
@@ -317,13 +317,13 @@ def test_an_unknown_number_is_no_zero() -> None:
     rows = [stacks(place) for place in range(20)]
     made = history(rows)
     bodies = [{"sizes": {"4112": None if place == 5 else 100 * place}, "chunks": {}} for place in range(20)]
-    found = suspects([History(made.process, made.looks, bodies)])
+    found = suspects([History(made.process, made.snapshots, bodies)])
     (one,) = [each for each in found if each.kind == SIZE]
-    assert one.looks == 19
+    assert one.snapshots == 19
     assert one.stayed == 1
 
 
-# Bytes a minute of chunks; a look stands for ten seconds, as above.
+# Bytes a minute of chunks; a snapshot stands for ten seconds, as above.
 HELD, LOST_RATE = 40 * MIB, 20 * MIB
 
 
@@ -364,15 +364,15 @@ def _grows(*words: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def watched_with_types(
-    path: Path, pid: int, looks: int, monkeypatch: pytest.MonkeyPatch, grow: Callable[[int], None] = lambda _: None
+    path: Path, pid: int, snapshots: int, monkeypatch: pytest.MonkeyPatch, grow: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Every turn but the first has types and owners. `grow`: as growing_when_asked has it."""
+    """Every poll but the first has types and owners. `grow`: as growing_when_asked has it."""
     monkeypatch.setattr(watch, "SHARE", 1e6)
     with opened(path) as file:
         clocked(file, monkeypatch)
         watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None, deep=["--graph"])
-        for _ in range(looks):
-            watching.turn(0.001)
+        for _ in range(snapshots):
+            watching.poll(0.001)
             grow(round(STEP / 0.05))
 
 
@@ -381,10 +381,10 @@ def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.
     with growing_when_asked(HELD, LOST_RATE, 500) as (pid, grow):
         grow(24)  # the cache is full
         watched_with_types(path, pid, 30, monkeypatch, grow)
-    told = answer(path)
-    found = {each["kind"]: each for each in told["suspects"]}
-    assert sorted(each["kind"] for each in told["suspects"]) == ["lost", "owner", "size", "size", "type", "type"]
-    types = {each["key"]: each for each in told["suspects"] if each["kind"] == "type"}
+    document = answer(path)
+    found = {each["kind"]: each for each in document["suspects"]}
+    assert sorted(each["kind"] for each in document["suspects"]) == ["lost", "owner", "size", "size", "type", "type"]
+    types = {each["key"]: each for each in document["suspects"] if each["kind"] == "type"}
     assert types.keys() == {"app::Session", "app::Forgotten"}
     for each, rate, chunk in (
         (types["app::Session"], HELD, 3008),
@@ -395,12 +395,12 @@ def test_type_and_owner_of_a_leak_are_named(tmp_path: Path, monkeypatch: pytest.
         assert each["per_minute"]["rate"] == pytest.approx(rate, rel=0.01), each["title"]
         assert each["per_minute"]["low"] <= 1.02 * rate
         assert each["per_minute"]["high"] >= 0.98 * rate
-        assert each["looks"] >= 10
+        assert each["snapshots"] >= 10
         assert each["exact"] is True
         assert each["count"] is None if chunk is None else each["held"] == each["count"] * chunk
     assert found["owner"]["title"].startswith("retained by variable app::open_sessions (grows-")
     assert found["lost"]["title"] == "lost chunks of type app::Forgotten, 2016 B"
-    sizes = {each["key"]: each["alike"] for each in told["suspects"] if each["kind"] == "size"}
+    sizes = {each["key"]: each["alike"] for each in document["suspects"] if each["kind"] == "size"}
     assert sizes == {
         3008: ["chunks of type app::Session", found["owner"]["title"]],
         2016: ["chunks of type app::Forgotten", found["lost"]["title"]],
@@ -417,7 +417,7 @@ def test_what_has_stopped_is_no_suspect_by_type_or_owner(tmp_path: Path, monkeyp
     assert answer(path)["suspects"] == []
     groups = [body for _, body in groups_of(str(path))]
     assert len(groups) == 15
-    assert groups[-1]["types"]["listed"]['"app::Entry"'][1:] == [2000 * 1008, 2000], "it was looked for"
+    assert groups[-1]["types"]["listed"]['"app::Entry"'][1:] == [2000 * 1008, 2000], "it was searched for"
 
 
 @pytest.mark.check
@@ -430,8 +430,8 @@ def test_a_type_that_is_not_listed_is_unknown() -> None:
 
     made = history([{} for _ in range(12)])
     for whole, other in ((True, 0), (False, np.nan)):
-        deep = [(look, types(place, whole=whole)) for place, look in enumerate(made.looks)]
-        held = History(made.process, made.looks, made.bodies, deep)
+        deep = [(snapshot, types(place, whole=whole)) for place, snapshot in enumerate(made.snapshots)]
+        held = History(made.process, made.snapshots, made.bodies, deep)
         found = _deep(held, "types").series
         assert found.keys() == {("type", '"a"'), ("type", '"b"')}, "what has no type is in the sizes"
         assert np.array_equal(found["type", '"b"'], [other, 50 * MIB] * 6, equal_nan=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import fetched
 from tools import debian, harness, kernel, tiers
-from tools.pressure import LARGE, SUITES, Look, Scenario, allowed, check, own_pages, pressed
+from tools.pressure import LARGE, SUITES, Scenario, Snapshot, allowed, check, own_pages, pressed
 
 from arenascope import dump_records as fmt
 from arenascope.dump import Dump
@@ -63,9 +63,9 @@ def test_swap(
 ) -> None:
     with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (_, p):
         check(p)
-        look = p.looks["freeze"]
-        assert kernel.total(look.before.mappings, "Swap") > 1 << 20
-        assert look.dump.totals["ledger"]["swapped_in_use"] > 1 << 20
+        snapshot = p.snapshots["freeze"]
+        assert kernel.total(snapshot.before.mappings, "Swap") > 1 << 20
+        assert snapshot.dump.totals["ledger"]["swapped_in_use"] > 1 << 20
 
 
 def drop_sys_nice() -> None:
@@ -79,11 +79,11 @@ def test_without_the_right_to_send_pages_back(
     """The numbers are exact all the same, and how much came back is said, to the byte."""
     scenario = Scenario("swapped", press=page_out)
     with pressed(scenario, libc, churn_program, arenadump, tmp_path) as (churn, p):
-        look = Look(arenadump, churn.pid, tmp_path / "dump", "freeze", preexec_fn=drop_sys_nice)
-        assert look.in_use == p.looks["freeze"].in_use
-        came_back = kernel.total(look.before.mappings, "Swap") - kernel.total(look.after.mappings, "Swap")
+        snapshot = Snapshot(arenadump, churn.pid, tmp_path / "dump", "freeze", preexec_fn=drop_sys_nice)
+        assert snapshot.in_use == p.snapshots["freeze"].in_use
+        came_back = kernel.total(snapshot.before.mappings, "Swap") - kernel.total(snapshot.after.mappings, "Swap")
         assert came_back > 0
-        notes = [look.dump.string(w["text"]) for w in look.dump.warnings]
+        notes = [snapshot.dump.string(w["text"]) for w in snapshot.dump.warnings]
         assert len([n for n in notes if "swapped out" in n]) == 1, notes
 
 
@@ -108,7 +108,7 @@ def test_cgroup_that_is_too_small(
             assert dump.meta["mode"] == fmt.Mode.LIVE
             assert not dump.meta["flags"] & fmt.MetaFlag.EXACT
             assert int(dump.meta["swap"]) > 4 << 20
-        refused = arenadump.run("dump", "--mode", "snapshot", "-o", tmp_path / "none", churn.pid)
+        refused = arenadump.run("dump", "--mode", "clone", "-o", tmp_path / "none", churn.pid)
         assert refused.returncode == 4
         assert "has room for" in refused.stderr
         assert churn.held()

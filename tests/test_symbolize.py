@@ -199,10 +199,10 @@ def test_a_relative_path_begins_where_the_compiler_ran(tmp_path: Path, compiler:
         flags += [f"-gdwarf-{dwarf}", "-O1", "-Wl,--build-id"]
         program = programs.build(Path("src/far.cc"), *flags, compiler=compiler, at=tmp_path / "program")
         asked = "".join(f"{address:x}\n" for address in instructions(program, {"main"}))
-        told = subprocess.run(
+        done = subprocess.run(
             [PLACE_NAMES, program, build_id(program)], input=asked, check=True, capture_output=True, text=True
         ).stdout
-        files = {line.split("\t")[4] for line in told.splitlines() if line.count("\t") == 5}
+        files = {line.split("\t")[4] for line in done.splitlines() if line.count("\t") == 5}
         assert {file.removeprefix("./") for file in files} == {f"{start}src/far.cc", f"{start}src/near.h"}
 
 

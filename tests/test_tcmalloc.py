@@ -48,7 +48,7 @@ def with_tcmalloc(command: Sequence[str | Path], **environment: str) -> Iterator
         yield process.pid, int(says[0][1])
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_tcmalloc_has_all_that_it_says(arenadump: harness.Arenadump, mode: str) -> None:
     with with_tcmalloc([programs.build("tcmalloc")], LD_PRELOAD=library("tcmalloc_minimal")) as (pid, taken):
         summary = arenadump.summary(pid, f"--mode={mode}")

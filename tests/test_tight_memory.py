@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A clone of a process that writes costs memory, which counts against its cgroup: near a limit there is none.
 
-On the code before, the kernel killed the clone and then the process, in each of these looks.
+On the code before, the kernel killed the clone and then the process, in each of these snapshots.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.postures import notes
 MEGABYTES = 160  # a freeze would take too long for the default limit of 50 ms
 LITTLE, MUCH = 24 << 20, 1 << 30
 # The freeze in place of a clone has a limit of two seconds and more by itself, which an emulated processor may need.
-SNAPSHOT = ("--mode", "snapshot", "--max-pause", "60s")
+SNAPSHOT = ("--mode", "clone", "--max-pause", "60s")
 RUN = [sys.executable, "-m", "arenascope"]
 
 
@@ -65,7 +65,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_look_gets_it_killed(
+def test_no_snapshot_gets_it_killed(
     command: str, arenadump: harness.Arenadump, group: tight.TightCgroup, target: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     group.leave(LITTLE)
@@ -104,7 +104,7 @@ def test_each_mode(arenadump: harness.Arenadump, group: tight.TightCgroup, targe
     asked = arenadump.summary(target.pid, *SNAPSHOT)
     assert mode_of(asked) == "freeze"
     assert "the target was frozen while it was read, because it could not be cloned: a clone" in notes(asked)
-    limited = arenadump.run("summary", "--mode", "snapshot", "--max-pause", "1us", target.pid)
+    limited = arenadump.run("summary", "--mode", "clone", "--max-pause", "1us", target.pid)
     assert limited.returncode == 4
     assert mode_of(arenadump.summary(target.pid, "--mode", "live")) == "live"
     check_unharmed(group, target)
@@ -115,7 +115,7 @@ def test_with_room_it_is_cloned(
 ) -> None:
     group.leave(MUCH)
     summary = arenadump.summary(target.pid, *SNAPSHOT)
-    assert mode_of(summary) == "snapshot"
+    assert mode_of(summary) == "clone"
     assert "killed" not in notes(summary)
     check_unharmed(group, target)
 
@@ -158,7 +158,7 @@ def test_what_the_page_cache_takes_is_no_lack(
         pytest.skip(f"the files of {tmp_path} are not in the page cache, or are charged to somebody else")
     group.leave(LITTLE)
     summary = arenadump.summary(target.pid, *SNAPSHOT)
-    assert mode_of(summary) == "snapshot", notes(summary)
+    assert mode_of(summary) == "clone", notes(summary)
     check_unharmed(group, target)
 
 
@@ -173,7 +173,7 @@ def test_watch_top_and_exporter(group: tight.TightCgroup, target: subprocess.Pop
     assert json.loads(done.stdout)
     check_unharmed(group, target)
     with exporting(target.pid, eager=True) as exporter:
-        exporter.after_turn()
+        exporter.after_poll()
     check_unharmed(group, target)
 
 
@@ -192,10 +192,10 @@ def is_so(what: Callable[[], object], seconds: int = 60) -> bool:
 
 
 @contextlib.contextmanager
-def looked_at(
+def inspected(
     group: tight.TightCgroup, arenadump: harness.Arenadump, tmp_path: Path
 ) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
-    """A target that writes nothing yet, and a look at a clone of it, which dawdles in a read."""
+    """A target that writes nothing yet, and a snapshot of a clone of it, which dawdles in a read."""
     slow = {
         "LD_PRELOAD": str(programs.build("slow_reads", "-shared", "-fPIC", "-ldl")),
         "SLOW_READS": "600000",
@@ -206,13 +206,13 @@ def looked_at(
         command = [str(tight.preloadable(arenadump.path)), "summary", "--json", str(target.pid)]
         with subprocess.Popen(
             command, env={**os.environ, **slow}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as look:
+        ) as snapshot:
             try:
-                assert is_so(lambda: (tmp_path / "reads").exists() or look.poll() is not None)
-                assert look.poll() is None, look.communicate()
-                yield target, look
+                assert is_so(lambda: (tmp_path / "reads").exists() or snapshot.poll() is not None)
+                assert snapshot.poll() is None, snapshot.communicate()
+                yield target, snapshot
             finally:
-                look.kill()
+                snapshot.kill()
 
 
 def tell(target: subprocess.Popen[str], megabytes: int) -> None:
@@ -221,10 +221,10 @@ def tell(target: subprocess.Popen[str], megabytes: int) -> None:
     target.stdin.flush()
 
 
-def check_given_up(look: subprocess.Popen[str], why: str, tmp_path: Path) -> None:
+def check_given_up(snapshot: subprocess.Popen[str], why: str, tmp_path: Path) -> None:
     (tmp_path / "reads").unlink()
-    out, err = look.communicate(timeout=120)
-    assert look.returncode == 0, err
+    out, err = snapshot.communicate(timeout=120)
+    assert snapshot.returncode == 0, err
     summary = json.loads(out)
     assert mode_of(summary) == "live"
     said = notes(summary)
@@ -234,57 +234,59 @@ def check_given_up(look: subprocess.Popen[str], why: str, tmp_path: Path) -> Non
 
 def test_a_limit_that_comes_closer(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
     """Lowered while the clone is read, to what leaves no room for what the target writes then."""
-    with looked_at(group, arenadump, tmp_path) as (target, look):
+    with inspected(group, arenadump, tmp_path) as (target, snapshot):
         group.leave(8 << 20)
         assert is_so(lambda: children(target.pid) == []), "the clone is still there"
         check_unharmed(group, target)
         tell(target, 0)
-        check_given_up(look, f"/{group.path.name} has room for", tmp_path)
+        check_given_up(snapshot, f"/{group.path.name} has room for", tmp_path)
         check_unharmed(group, target)
 
 
 def test_a_target_that_allocates(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
     """It has room for that or for a clone. On a slow machine the kernel kills the clone before it is given up."""
-    with looked_at(group, arenadump, tmp_path) as (target, look):
+    with inspected(group, arenadump, tmp_path) as (target, snapshot):
         group.leave(200 << 20)
         tell(target, 150)
         assert is_so(lambda: children(target.pid) == []), "the clone is still there"
-        check_given_up(look, "", tmp_path)
+        check_given_up(snapshot, "", tmp_path)
         assert target.poll() is None, "the target was killed"
 
 
-def test_the_one_who_looks_stands_still(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
+def test_the_one_who_inspects_stands_still(
+    arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path
+) -> None:
     """In the middle of a read, by Ctrl-Z, say: the clone goes all the same, and the target runs on."""
-    with looked_at(group, arenadump, tmp_path) as (target, look):
-        look.send_signal(signal.SIGSTOP)
+    with inspected(group, arenadump, tmp_path) as (target, snapshot):
+        snapshot.send_signal(signal.SIGSTOP)
         group.leave(8 << 20)
         assert is_so(lambda: children(target.pid) == []), "the clone is still there"
         assert is_so(lambda: "TracerPid:\t0" in Path(f"/proc/{target.pid}/status").read_text())
         tell(target, 0)
         check_unharmed(group, target)
-        look.send_signal(signal.SIGCONT)
-        check_given_up(look, "has room for", tmp_path)
+        snapshot.send_signal(signal.SIGCONT)
+        check_given_up(snapshot, "has room for", tmp_path)
         check_unharmed(group, target)
 
 
 def test_a_clone_that_is_killed(arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path) -> None:
-    """It is told from the target, which lives and is looked at in another way."""
-    with looked_at(group, arenadump, tmp_path) as (target, look):
+    """It is told from the target, which lives and is inspected in another way."""
+    with inspected(group, arenadump, tmp_path) as (target, snapshot):
         os.kill(children(target.pid)[0], signal.SIGKILL)
         assert is_so(lambda: children(target.pid) == [])
-        check_given_up(look, "killed", tmp_path)
+        check_given_up(snapshot, "killed", tmp_path)
         check_unharmed(group, target)
 
 
 def test_a_target_that_is_killed_with_its_clone(
     arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path
 ) -> None:
-    with looked_at(group, arenadump, tmp_path) as (target, look):
+    with inspected(group, arenadump, tmp_path) as (target, snapshot):
         clone = children(target.pid)[0]
         target.kill()
         os.kill(clone, signal.SIGKILL)
         (tmp_path / "reads").unlink()
-        out, err = look.communicate(timeout=120)
-        assert look.returncode == 7, (out, err)
+        out, err = snapshot.communicate(timeout=120)
+        assert snapshot.returncode == 7, (out, err)
         assert f"process {target.pid} " in err
         assert "clone" not in err

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pages in swap that are read come back, and count against the target's cgroup: where there is no room, none is read.
 
-On the code before, the kernel killed the target in each of these looks, however much swap was free.
+On the code before, the kernel killed the target in each of these snapshots, however much swap was free.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ENDS = {"why": (0, 2), "trim": (0, 4)}
 @pytest.mark.usefixtures("swap")
 @pytest.mark.parametrize("swap_is", ["free", "full"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_look_gets_it_killed(
+def test_no_snapshot_gets_it_killed(
     command: str, swap_is: str, arenadump: harness.Arenadump, group: tight.TightCgroup, tmp_path: Path
 ) -> None:
     with swapped_out(group) as target:
@@ -104,7 +104,7 @@ def test_what_is_not_read_is_unknown(arenadump: harness.Arenadump, group: tight.
 
 
 @pytest.mark.usefixtures("swap")
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_it_is_not_stopped(mode: str, arenadump: harness.Arenadump, group: tight.TightCgroup) -> None:
     """Its threads would touch memory of their own when they run on."""
     with swapped_out(group) as target:
@@ -125,7 +125,7 @@ def test_a_limit_further_up(arenadump: harness.Arenadump, group: tight.TightCgro
 
 
 @pytest.mark.usefixtures("swap")
-@pytest.mark.parametrize("mode", ["freeze", "snapshot", "live"])
+@pytest.mark.parametrize("mode", ["freeze", "clone", "live"])
 def test_with_room_it_is_read(mode: str, arenadump: harness.Arenadump, group: tight.TightCgroup) -> None:
     """What a clone takes is no more than what comes back: what it shares with the target is not copied by a read."""
     with swapped_out(group) as target:
@@ -148,7 +148,7 @@ def test_a_clone_has_room_for_what_comes_back_and_is_copied(
     with swapped_out(group) as target:
         resident, away = (kernel.total(kernel.smaps(target.pid), name) for name in ("Anonymous", "Swap"))
         group.leave(resident + away + (40 << 20))
-        summary = arenadump.summary(target.pid, "--mode", "snapshot", "--max-pause", "600s")
+        summary = arenadump.summary(target.pid, "--mode", "clone", "--max-pause", "600s")
         assert summary["snapshot"]["mode"] == "freeze"
         assert "up to" in notes(summary)
         check_unharmed(group, target)
@@ -178,5 +178,5 @@ def test_top_says_so(group: tight.TightCgroup) -> None:
         words = [sys.executable, "-m", "arenascope", "top", "--once", "--json", str(target.pid)]
         done = subprocess.run(words, capture_output=True, timeout=120, check=True)
         (process,) = json.loads(done.stdout)["processes"]
-        assert process["look"]["exact"] is False
+        assert process["snapshot"]["exact"] is False
         check_unharmed(group, target)

@@ -25,24 +25,24 @@ from test_diff import CHUNK, diff, growing
 from test_graph_schemas import closed
 from tools import harness, odd, programs
 
-from arenascope.compare import compare, moment_of
+from arenascope.compare import compare, digest_of
 from arenascope.dump import Dump
 from arenascope.summary import summarize
 from arenascope.timeline import delta_codec, store, watch
 from arenascope.timeline.delta_codec import Frame, applied, delta
 from arenascope.timeline.poll_one import take
 from arenascope.timeline.process_group import OfCgroup, OfCommand, OfPid, all_processes, process_at
-from arenascope.timeline.reader import moment_of_look, read
-from arenascope.timeline.retention import DAY, HOUR, SECOND, WEEK, TurnTime, surplus
-from arenascope.timeline.store import APPLICATION, NoRoomError, TimelineStore, Turn
+from arenascope.timeline.reader import digest_of_snapshot, read
+from arenascope.timeline.retention import DAY, HOUR, SECOND, WEEK, PollTime, surplus
+from arenascope.timeline.store import APPLICATION, NoRoomError, Poll, TimelineStore
 from arenascope.timeline.watch import SHARE, Watch
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/timeline.schema.json").read_text())
 MIB = 1 << 20
 HOW = ["--mode=auto", "--max-pause=20ms"]
 KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
-# Turn after turn without a pause; a line for each that is in the file.
-TURNS = """
+# Poll after poll without a pause; a line for each that is in the file.
+POLLS = """
 import sys
 from arenascope.timeline.process_group import OfPid, process_at
 from arenascope.timeline.store import TimelineStore
@@ -50,20 +50,20 @@ from arenascope.timeline.watch import Watch, boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
 watch = Watch(store, OfPid(process_at(int(sys.argv[2]))), ["--mode=live"], lambda line: None)
 while True:
-    watch.turn(0.001)
-    print(watch.turns, watch.missed, flush=True)
+    watch.poll(0.001)
+    print(watch.polls, watch.missed, flush=True)
 """
-# Looks that were taken once, written as fast as this goes.
+# Snapshots that were taken once, written as fast as this goes.
 WRITES = """
 import sys, time
 from arenascope.timeline.process_group import process_at
 from arenascope.timeline.poll_one import take
-from arenascope.timeline.store import TimelineStore, Turn
+from arenascope.timeline.store import TimelineStore, Poll
 from arenascope.timeline.watch import boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
-look = take(process_at(int(sys.argv[2])), ["--mode=live"])
+snapshot = take(process_at(int(sys.argv[2])), ["--mode=live"])
 for number in range(100000):
-    store.add(Turn(time.time_ns(), 1, 1, number, 10, None, [look]))
+    store.add(Poll(time.time_ns(), 1, 1, number, 10, None, [snapshot]))
     print(number, flush=True)
 """
 PREFORK = """
@@ -116,7 +116,7 @@ def started(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-def told(child: subprocess.Popen[str]) -> str:
+def next_line(child: subprocess.Popen[str]) -> str:
     assert child.stdout
     return child.stdout.readline()
 
@@ -136,7 +136,7 @@ def group_of(pid: int) -> OfPid:
     return OfPid(process)
 
 
-def look_at(pid: int, *how: str) -> store.Taken:
+def take_of(pid: int, *how: str) -> store.Taken:
     process = process_at(pid)
     assert process
     taken = take(process, how or HOW)
@@ -145,15 +145,15 @@ def look_at(pid: int, *how: str) -> store.Taken:
 
 
 def intact(path: Path) -> Any:
-    """The timeline, of which every look can be read."""
+    """The timeline, of which every snapshot can be read."""
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert db.execute("PRAGMA foreign_key_check").fetchall() == []
     db.close()
     made = read(str(path))
-    for turn in made.turns:
-        for look in turn.looks:
-            assert moment_of_look(str(path), look.id)[0].sizes.listed
+    for poll in made.polls:
+        for snapshot in poll.snapshots:
+            assert digest_of_snapshot(str(path), snapshot.id)[0].sizes.listed
     return made
 
 
@@ -167,16 +167,16 @@ def test_growth_over_a_timeline(tmp_path: Path) -> None:
     with growing() as grows, opened(path) as file:
         watching = Watch(file, group_of(grows.pid), HOW, print)
         for _ in range(4):
-            interval = watching.turn(0.001)
+            interval = watching.poll(0.001)
             grows.grow(1000)
-        assert watching.turns == 4
+        assert watching.polls == 4
         during = read(str(path))  # while it is being written
     made = intact(path)
     assert made == during
-    costs = [turn.cost_us / 1e6 for turn in made.turns]
+    costs = [poll.cost_us / 1e6 for poll in made.polls]
     assert interval >= costs[-1] / SHARE
     assert min(costs) > 0.001, "arenadump's own time is missing"
-    assert {look.pid for turn in made.turns for look in turn.looks} == {grows.pid}
+    assert {snapshot.pid for poll in made.polls for snapshot in poll.snapshots} == {grows.pid}
     answer = diff(f"{path}@first", f"{path}@last")
     held = next(each for each in answer["sizes"] if each["chunk_size"] == CHUNK)
     assert held["count"]["change"] == 3000
@@ -185,46 +185,48 @@ def test_growth_over_a_timeline(tmp_path: Path) -> None:
     assert answer["types"] is None
     shown = json.loads(arenascope("timeline", path, "--json").stdout)
     jsonschema.validate(shown, closed(SCHEMA))
-    assert [turn["looks"][0]["rows"] for turn in shown["turns"]] == [dict(turn.looks[0].rows) for turn in made.turns]
+    assert [poll["snapshots"][0]["rows"] for poll in shown["polls"]] == [
+        dict(poll.snapshots[0].rows) for poll in made.polls
+    ]
     words = arenascope("timeline", path).stdout
-    assert "4 turns with 4 looks" in words
+    assert "4 polls with 4 snapshots" in words
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_moment_comes_back_as_it_was(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_a_digest_comes_back_as_it_was(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with growing() as grows:
-        moments = []
+        digests = []
         for number in range(3):
             arenadump.check("dump", "-o", tmp_path / f"{number}", grows.pid)
             dump = Dump(tmp_path / f"{number}")
-            moments.append(moment_of(dump, summarize(dump)))
+            digests.append(digest_of(dump, summarize(dump)))
             grows.grow(300)
-    bodies = [delta_codec.body_of(moment, {"in use": 5}) for moment in moments]
-    frame = Frame(json.loads(json.dumps(bodies[0])), moments[0].pages)
-    for moment, body in zip(moments[1:], bodies[1:]):
-        assert moment.pages
+    bodies = [delta_codec.body_of(digest, {"in use": 5}) for digest in digests]
+    frame = Frame(json.loads(json.dumps(bodies[0])), digests[0].pages)
+    for digest, body in zip(digests[1:], bodies[1:]):
+        assert digest.pages
         packed = (
             delta_codec.pack_body(body, frame),
-            delta_codec.pack_pages(moment.pages, moment.who.page_size, frame.pages),
+            delta_codec.pack_pages(digest.pages, digest.who.page_size, frame.pages),
         )
-        assert len(packed[1]) < len(delta_codec.pack_pages(moment.pages, moment.who.page_size, None))
+        assert len(packed[1]) < len(delta_codec.pack_pages(digest.pages, digest.who.page_size, None))
         pages = delta_codec.unpack_pages(packed[1], frame.pages)
-        assert np.array_equal(pages.address, moment.pages.address)
-        assert np.array_equal(pages.state, moment.pages.state)
-        when = moment.who.time or "", moment.who.time_ns or 0
-        back = delta_codec.moment_from(
-            delta_codec.unpack_body(packed[0], frame), moment.rows, moment.rss, when, pages, {}
+        assert np.array_equal(pages.address, digest.pages.address)
+        assert np.array_equal(pages.state, digest.pages.state)
+        when = digest.who.time or "", digest.who.time_ns or 0
+        back = delta_codec.digest_from(
+            delta_codec.unpack_body(packed[0], frame), digest.rows, digest.rss, when, pages, {}
         )
         for name in ("who", "rss", "swap", "rows", "chunks", "arenas", "sizes", "pins", "heaps"):
-            assert getattr(back, name) == getattr(moment, name), name
-        assert compare(moment, back).pinned_pages
+            assert getattr(back, name) == getattr(digest, name), name
+        assert compare(digest, back).pinned_pages
 
 
-def test_a_moment_has_the_heaps_of_each_arena(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+def test_a_digest_has_the_heaps_of_each_arena(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with started(TWO_ARENAS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         arenadump.check("dump", "-o", tmp_path / "dump", child.pid)
-        taken = look_at(child.pid)
+        taken = take_of(child.pid)
     dump = Dump(tmp_path / "dump")
     wanted = {
         int(heap["start"]) // 4096 * 4096: (int(dump.arenas[int(heap["arena"])]["address"]), int(heap["page_count"]))
@@ -233,10 +235,10 @@ def test_a_moment_has_the_heaps_of_each_arena(arenadump: harness.Arenadump, tmp_
     }
     assert len({arena for arena, _ in wanted.values()}) >= 2
     assert len(wanted) < len(dump.heaps)  # a mmapped chunk is no heap of an arena
-    assert dict(taken.moment.heaps) == wanted
-    pages = taken.moment.pages
+    assert dict(taken.digest.heaps) == wanted
+    pages = taken.digest.pages
     assert pages
-    for start, heap in taken.moment.heaps.items():
+    for start, heap in taken.digest.heaps.items():
         assert np.isin(start + 4096 * np.arange(heap.pages, dtype=np.uint64), pages.address).all()
 
 
@@ -261,18 +263,18 @@ def test_a_process_that_is_started_again_is_the_next_generation(tmp_path: Path) 
     with growing() as first:
         file = TimelineStore(str(path), {}, 64 * MIB, watch.boot_id())
         watching = Watch(file, group_of(first.pid), HOW, said.append)
-        watching.turn(1)
-        watching.turn(1)
-    watching.turn(1)  # nobody is there
-    watching.turn(1)
+        watching.poll(1)
+        watching.poll(1)
+    watching.poll(1)  # nobody is there
+    watching.poll(1)
     with growing() as second:
-        watching.turn(1)
+        watching.poll(1)
     file.close()
     with growing() as third, opened(path) as file:  # the watch is started again, too
-        Watch(file, group_of(third.pid), HOW, said.append).turn(1)
+        Watch(file, group_of(third.pid), HOW, said.append).poll(1)
     made = intact(path)
-    assert [turn.generation for turn in made.turns] == [1, 1, 1, 2, 3]
-    assert [turn.processes for turn in made.turns] == [1, 1, 0, 1, 1]
+    assert [poll.generation for poll in made.polls] == [1, 1, 1, 2, 3]
+    assert [poll.processes for poll in made.polls] == [1, 1, 0, 1, 1]
     assert [(each.pid, each.generation) for each in made.processes] == [
         (first.pid, 1),
         (second.pid, 2),
@@ -284,34 +286,34 @@ def test_a_process_that_is_started_again_is_the_next_generation(tmp_path: Path) 
 def test_forks_of_a_server_are_one_group(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     with started(PREFORK) as server, opened(path) as file:
-        assert told(server) == "ready\n"
+        assert next_line(server) == "ready\n"
         watching = Watch(file, group_of(server.pid), HOW, print)
-        watching.turn(1)
+        watching.poll(1)
         assert server.stdin
         print("x", file=server.stdin, flush=True)  # a worker dies, and another comes
-        assert told(server) == "ready\n"
-        watching.turn(1)
+        assert next_line(server) == "ready\n"
+        watching.poll(1)
         server.stdin.close()
         server.wait()
     made = intact(path)
-    assert [(turn.generation, turn.processes, len(turn.looks)) for turn in made.turns] == [(1, 4, 4)] * 2
-    one, other = ({look.pid for look in turn.looks} for turn in made.turns)
+    assert [(poll.generation, poll.processes, len(poll.snapshots)) for poll in made.polls] == [(1, 4, 4)] * 2
+    one, other = ({snapshot.pid for snapshot in poll.snapshots} for poll in made.polls)
     assert len(one & other) == 3
     assert len(made.processes) == 5
     assert sum(each.parent == server.pid for each in made.processes) == 4
 
 
-def test_the_clone_that_a_look_reads_is_nobody(arenadump: harness.Arenadump) -> None:
-    """Another look at the process makes a clone, which is its child and runs the same program."""
+def test_the_clone_that_a_snapshot_reads_is_nobody(arenadump: harness.Arenadump) -> None:
+    """Another snapshot of the process makes a clone, which is its child and runs the same program."""
     code = "held = [bytes(3000) for _ in range(100000)]; print('ready', flush=True); import time; time.sleep(300)"
     with started(code) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         group = group_of(child.pid)
         clones = 0
         for _ in range(10):
-            command = [str(arenadump.path), "types", "--mode=snapshot", str(child.pid)]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as look:
-                while look.poll() is None:
+            command = [str(arenadump.path), "types", "--mode=clone", str(child.pid)]
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as snapshot:
+                while snapshot.poll() is None:
                     clones += any(each.parent == child.pid for each in all_processes().values())
                     assert [each.pid for each in group.members()] == [child.pid]
             if clones > 20:
@@ -364,16 +366,16 @@ def test_a_cgroup_is_watched(tmp_path: Path) -> None:
             assert outside.pid not in watched
         # The kernel lets a cgroup go when its processes are reaped.
         odd.wait_for(lambda: "populated 0" in (made / "cgroup.events").read_text())
-    turns = read(str(path)).turns
-    assert len(turns) >= 3
-    assert {look.pid for turn in turns[:2] for look in turn.looks} == {one.pid, other.pid}
-    assert {look.pid for look in turns[-1].looks} == {other.pid}
+    polls = read(str(path)).polls
+    assert len(polls) >= 3
+    assert {snapshot.pid for poll in polls[:2] for snapshot in poll.snapshots} == {one.pid, other.pid}
+    assert {snapshot.pid for snapshot in polls[-1].snapshots} == {other.pid}
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(TURNS, id="turns"),
+        pytest.param(POLLS, id="polls"),
         pytest.param(WRITES, id="writes", marks=pytest.mark.nightly("kills")),
     ],
 )
@@ -384,16 +386,16 @@ def test_kill_9_loses_and_tears_nothing(code: str, tmp_path: Path) -> None:
         before = 0
         for _ in range(KILLS):
             with started(code, path, grows.pid) as child:
-                assert told(child)
-                assert told(child)  # two turns, however slow the machine is
+                assert next_line(child)
+                assert next_line(child)  # two polls, however slow the machine is
                 time.sleep(chance.uniform(0, 0.3))
                 child.kill()
                 assert child.stdout
                 acknowledged = 2 + len(child.stdout.readlines())
-            held = len(read(str(path)).turns)
+            held = len(read(str(path)).polls)
             assert before + acknowledged <= held <= before + acknowledged + 1
             before = held
-    assert len(intact(path).turns) == before
+    assert len(intact(path).polls) == before
     assert before >= 2 * KILLS
 
 
@@ -405,7 +407,7 @@ def test_a_watch_that_was_killed_while_it_made_the_file_is_no_obstacle(tmp_path:
             database.executescript(words.format(APPLICATION))
         with opened(path) as file:
             assert file.last() == (0, set())
-        assert not intact(path).turns
+        assert not intact(path).polls
         path.unlink()
 
 
@@ -422,61 +424,61 @@ def test_a_full_disk_loses_and_tears_nothing(tmp_path: Path) -> None:
             file = TimelineStore(str(path), {"watched": "test"}, 64 * MIB, watch.boot_id())
             watching = Watch(file, group_of(grows.pid), HOW, said.append)
             for _ in range(3):
-                watching.turn(1)
+                watching.poll(1)
             space = os.statvfs(tmp_path)
             filler.write_bytes(b"x" * (space.f_bavail * space.f_frsize))
             for _ in range(40):
-                watching.turn(1)
+                watching.poll(1)
             assert watching.missed > 0
-            assert sum("this turn is not kept" in line for line in said) == 1
+            assert sum("this poll is not kept" in line for line in said) == 1
             during = intact(path)
-            assert during.turns
-            kept = watching.turns
+            assert during.polls
+            kept = watching.polls
             filler.unlink()
-            watching.turn(1)
-            assert watching.turns == kept + 1
+            watching.poll(1)
+            assert watching.polls == kept + 1
             file.close()
-        assert intact(path).turns[-1].time_ns > during.turns[-1].time_ns
+        assert intact(path).polls[-1].time_ns > during.polls[-1].time_ns
     finally:
         subprocess.run(["umount", "-l", tmp_path], check=True)
 
 
 def test_a_week_stays_below_its_limit(tmp_path: Path) -> None:
-    """Real looks of a process that changes, at a clock on which a week takes seconds."""
+    """Real snapshots of a process that changes, at a clock on which a week takes seconds."""
     path, limit = tmp_path / "timeline", MIB
-    looks = []
+    snapshots = []
     with growing() as grows:
         for number in (3000, -1000, 2500, -4000, 800, 5000):
             grows.grow(number)
-            looks.append(look_at(grows.pid))
+            snapshots.append(take_of(grows.pid))
     largest = 0
     begin = 1_800_000_000 * SECOND
     with opened(path, limit) as file:
         for number in range(7 * 24 * 15):
             now = begin + number * 240 * SECOND
-            file.add(Turn(now, 1, 1, 1, 1, None, [looks[number % len(looks)]]))
+            file.add(Poll(now, 1, 1, 1, 1, None, [snapshots[number % len(snapshots)]]))
             sizes = [path.with_name(f"timeline{each}").stat().st_size for each in ("", "-wal")]
             largest = max(largest, sum(sizes))
         assert file.factor > 1, "the limit was never met: the test shows nothing"
     assert largest <= limit
     made = intact(path)
-    ages = [(now - turn.time_ns) / HOUR for turn in made.turns]
-    assert ages[0] > 24 * 6.9, "the first turn stays"
+    ages = [(now - poll.time_ns) / HOUR for poll in made.polls]
+    assert ages[0] > 24 * 6.9, "the first poll stays"
     assert ages[-1] == 0
-    assert len(made.turns) > 30
+    assert len(made.polls) > 30
 
 
 @pytest.mark.check
-def test_old_turns_are_thinned_by_age() -> None:
+def test_old_polls_are_thinned_by_age() -> None:
     now = 100 * WEEK
-    turns = [TurnTime(number, now - WEEK + number * 10 * SECOND, 1 + number // 40000) for number in range(60481)]
-    gone = set(surplus(turns, now))
-    kept = [turn for turn in turns if turn.id not in gone]
-    ages = np.array([now - turn.time_ns for turn in kept])
+    polls = [PollTime(number, now - WEEK + number * 10 * SECOND, 1 + number // 40000) for number in range(60481)]
+    gone = set(surplus(polls, now))
+    kept = [poll for poll in polls if poll.id not in gone]
+    ages = np.array([now - poll.time_ns for poll in kept])
     assert (ages < HOUR).sum() == 360
     assert ((ages >= HOUR) & (ages < DAY)).sum() == pytest.approx(23 * 60, abs=2)
     assert ((ages >= DAY) & (ages <= WEEK)).sum() == pytest.approx(6 * 24 * 6, abs=4)
-    assert {turns[0], turns[39999], turns[40000], turns[-1]} <= set(kept), "the ends of generations stay"
+    assert {polls[0], polls[39999], polls[40000], polls[-1]} <= set(kept), "the ends of generations stay"
     assert surplus(kept, now) == []
     assert len(surplus(kept, now, 4)) > len(kept) / 2
 
@@ -488,7 +490,7 @@ def test_ends_by_a_signal_and_goes_on(tmp_path: Path) -> None:
         for number, each in enumerate((signal.SIGTERM, signal.SIGINT)):
             with subprocess.Popen([*command, str(grows.pid)], stderr=subprocess.PIPE, text=True) as child:
                 until = time.monotonic() + 240
-                while time.monotonic() < until and not (path.exists() and len(_turns(path)) > number):
+                while time.monotonic() < until and not (path.exists() and len(_polls(path)) > number):
                     time.sleep(0.1)
                 second = arenascope("watch", grows.pid, "-o", path)
                 child.send_signal(each)
@@ -499,8 +501,8 @@ def test_ends_by_a_signal_and_goes_on(tmp_path: Path) -> None:
             assert "another arenascope watch" in second.stderr
             assert [entry.name for entry in tmp_path.iterdir()] == ["timeline"]
     made = intact(path)
-    assert len(made.turns) >= 2
-    assert {turn.generation for turn in made.turns} == {1}, "the process is still the same one"
+    assert len(made.polls) >= 2
+    assert {poll.generation for poll in made.polls} == {1}, "the process is still the same one"
 
 
 def test_a_signal_just_before_the_pause_ends_it(tmp_path: Path) -> None:
@@ -509,12 +511,12 @@ def test_a_signal_just_before_the_pause_ends_it(tmp_path: Path) -> None:
     with growing() as grows:
         environment = {**os.environ, "LD_PRELOAD": str(shim)}
         subprocess.run([*command, str(grows.pid)], env=environment, capture_output=True, timeout=300, check=True)
-    assert len(intact(tmp_path / "timeline").turns) == 1
+    assert len(intact(tmp_path / "timeline").polls) == 1
 
 
-def _turns(path: Path) -> list[Any]:
+def _polls(path: Path) -> list[Any]:
     try:
-        return list(read(str(path)).turns)
+        return list(read(str(path)).polls)
     except Exception:  # noqa: BLE001 - it is just being made
         return []
 
@@ -536,14 +538,14 @@ def test_what_cannot_be(tmp_path: Path) -> None:
 def test_a_damaged_timeline_is_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     with growing() as grows, opened(path) as file:
-        Watch(file, group_of(grows.pid), HOW, print).turn(1)
+        Watch(file, group_of(grows.pid), HOW, print).poll(1)
     assert arenascope("timeline", "--json", path).returncode == 0
     for statement in (
-        "UPDATE looks SET rows = '[1]'",
-        'UPDATE looks SET rows = \'{"in_use": "x"}\'',
+        "UPDATE snapshots SET rows = '[1]'",
+        'UPDATE snapshots SET rows = \'{"in_use": "x"}\'',
         "UPDATE frames SET body = x'00'",
-        "UPDATE looks SET body = substr(body, 1, 20)",
-        "UPDATE looks SET process = 99",
+        "UPDATE snapshots SET body = substr(body, 1, 20)",
+        "UPDATE snapshots SET process = 99",
         "PRAGMA user_version = 2",
     ):
         bad = tmp_path / "bad"
@@ -563,15 +565,15 @@ def test_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     with growing() as one, growing() as other:
         other.grow(3000)
-        looks = [look_at(one.pid), look_at(other.pid)]
+        snapshots = [take_of(one.pid), take_of(other.pid)]
     with opened(path) as file:
-        file.add(Turn(1 * SECOND, 1, 1, 1, 1, None, looks[:1]))
+        file.add(Poll(1 * SECOND, 1, 1, 1, 1, None, snapshots[:1]))
         file._db.execute(f"PRAGMA max_page_count={file._db.execute('PRAGMA page_count').fetchone()[0]}")
         for _ in range(3):
             with pytest.raises(NoRoomError):
-                file.add(Turn(2 * SECOND, 1, 1, 1, 1, None, looks * 10))  # the other's frame is not in the file
-        assert len(read(str(path)).turns) == 1
+                file.add(Poll(2 * SECOND, 1, 1, 1, 1, None, snapshots * 10))  # the other's frame is not in the file
+        assert len(read(str(path)).polls) == 1
         file._db.execute("PRAGMA max_page_count=100000")
-        file.add(Turn(3 * SECOND, 1, 1, 1, 1, None, looks[1:]))
-        file.add(Turn(4 * SECOND, 1, 1, 1, 1, None, looks))
-    assert [turn.time_ns // SECOND for turn in intact(path).turns] == [1, 3, 4]
+        file.add(Poll(3 * SECOND, 1, 1, 1, 1, None, snapshots[1:]))
+        file.add(Poll(4 * SECOND, 1, 1, 1, 1, None, snapshots))
+    assert [poll.time_ns // SECOND for poll in intact(path).polls] == [1, 3, 4]

@@ -23,17 +23,17 @@ import pytest
 
 from arenascope import rows
 from arenascope.cli.main import main
-from arenascope.compare.digest import ArenaHeld, Group, HeapHeld, Moment, Named, Pages, PinsOf, Portion, Seen
+from arenascope.compare.digest import ArenaHeld, Digest, Group, HeapHeld, Named, Pages, PinsOf, Portion, Seen
 from arenascope.errors import ArenascopeError, Code
 from arenascope.timeline import columns, delta_codec
 from arenascope.timeline.process_group import Identity
-from arenascope.timeline.store import Member, Taken, TimelineStore, Turn
+from arenascope.timeline.store import Member, Poll, Taken, TimelineStore
 
 SECOND = 10**9
 BEGIN = 1_800_000_000 * SECOND
 BOOT = "boot"
 MIB = 1 << 20
-TURNS = 12  # a suspect needs ten looks
+POLLS = 12  # a suspect needs ten snapshots
 HEAP = 0x7F00_0000_0000
 ARENA = 0x7F11_0000_0000
 WHO = Seen(
@@ -55,10 +55,10 @@ BAD: tuple[Any, ...] = ("text", "", b"\x00blob", 1.5, -1, None, 2**63 - 1, b"")
 BAD_JSON: tuple[Any, ...] = (None, "text", -1, 1.5, 2**70, [], {}, True, [[]], {"a": 1}, "9" * 30, "\ud800")
 
 
-def moment(number: int) -> Moment:
-    """A look at a process that grows."""
+def digest(number: int) -> Digest:
+    """A snapshot of a process that grows."""
     pages = 64 + number
-    return Moment(
+    return Digest(
         who=WHO,
         rss=(10 + number) * MIB,
         swap=0,
@@ -85,7 +85,7 @@ def moment(number: int) -> Moment:
 def written(path: Path) -> None:
     member = Member(Identity(77, 5), 1, "leaky", "/bin/leaky", "leaky --fast")
     store = TimelineStore(str(path), {"watched": "process 77", "mode": "auto"}, 64 * MIB, BOOT)
-    for number in range(TURNS):
+    for number in range(POLLS):
         when = BEGIN + 10 * number * SECOND
         sites = {
             "mean": 1000,
@@ -93,8 +93,8 @@ def written(path: Path) -> None:
             "whole": True,
             "listed": {"ab12": ["f < g", MIB * number, number, MIB * number]},
         }
-        look = Taken(member, moment(number), when, {"in_use": MIB * number}, sites)
-        store.add(Turn(when, 1, 1, 1000, 10_000, "said" if number == 3 else None, [look]))
+        snapshot = Taken(member, digest(number), when, {"in_use": MIB * number}, sites)
+        store.add(Poll(when, 1, 1, 1000, 10_000, "said" if number == 3 else None, [snapshot]))
     store.close()
 
 
@@ -132,7 +132,7 @@ def watch(path: Path) -> int:
         try:
             store.last()
             when = BEGIN + 10**6 * SECOND
-            store.add(Turn(when, 1, 1, 1, 1, None, [Taken(member, moment(TURNS), when, {})]))
+            store.add(Poll(when, 1, 1, 1, 1, None, [Taken(member, digest(POLLS), when, {})]))
             store.thin(when)
             store.forget({Identity(77, 5)})
         finally:
@@ -173,7 +173,8 @@ COLUMNS = [
     (table.name, column)
     for table in columns.tables().values()
     for column in table.columns.values()
-    if column.name != "id" and (table.name, column.name) not in {("groups", "look"), ("about", "name")}  # keys: below
+    # Keys: below.
+    if column.name != "id" and (table.name, column.name) not in {("groups", "snapshot"), ("about", "name")}
 ]
 
 
@@ -210,25 +211,25 @@ def test_each_column_with_each_wrong_kind_of_value(
 def test_keys_that_are_no_keys(bad: Path, tmp_path: Path, capsys: Any) -> None:
     for number, statement in enumerate(
         (
-            "UPDATE looks SET process = 99 WHERE id = 3",
-            "UPDATE looks SET turn = 99 WHERE id = 3",
-            "UPDATE looks SET frame = 99 WHERE id = 3",
-            "UPDATE looks SET id = -5 WHERE id = 3",
-            "UPDATE looks SET id = 9223372036854775807 WHERE id = 3",
+            "UPDATE snapshots SET process = 99 WHERE id = 3",
+            "UPDATE snapshots SET poll = 99 WHERE id = 3",
+            "UPDATE snapshots SET frame = 99 WHERE id = 3",
+            "UPDATE snapshots SET id = -5 WHERE id = 3",
+            "UPDATE snapshots SET id = 9223372036854775807 WHERE id = 3",
             "UPDATE frames SET process = 99",
             "UPDATE frames SET id = id + 1000",
-            "UPDATE turns SET id = -id",
+            "UPDATE polls SET id = -id",
             "UPDATE processes SET id = -1",
-            "UPDATE groups SET look = -look",
-            "UPDATE groups SET look = look + 1000",
+            "UPDATE groups SET snapshot = -snapshot",
+            "UPDATE groups SET snapshot = snapshot + 1000",
             "UPDATE about SET name = x'ff' WHERE name = 'mode'",
             "UPDATE about SET value = CAST(x'ff61' AS TEXT)",
             "UPDATE processes SET comm = CAST(x'ff61' AS TEXT)",
             "UPDATE processes SET parent = pid",
             "DELETE FROM frames",
             "DELETE FROM processes",
-            "DELETE FROM turns",
-            "DELETE FROM looks",
+            "DELETE FROM polls",
+            "DELETE FROM snapshots",
         )
     ):
         path = Path(shutil.copy(bad, tmp_path / str(number)))
@@ -237,7 +238,7 @@ def test_keys_that_are_no_keys(bad: Path, tmp_path: Path, capsys: Any) -> None:
         found = codes(path, capsys.readouterr)
         harmless = statement in {
             "UPDATE processes SET parent = pid",
-            "UPDATE looks SET id = 9223372036854775807 WHERE id = 3",
+            "UPDATE snapshots SET id = 9223372036854775807 WHERE id = 3",
         }
         assert harmless or Code.BAD_INPUT in found.values(), (statement, found)
 
@@ -252,7 +253,7 @@ def test_keys_that_are_no_keys(bad: Path, tmp_path: Path, capsys: Any) -> None:
         "DROP TABLE {0}; CREATE TABLE {0} (id INTEGER)",
         "DROP TABLE {0}; CREATE VIEW {0} AS WITH RECURSIVE c(x) AS (VALUES(1) UNION SELECT x+1 FROM c) SELECT * FROM c",
         "CREATE VIEW more AS SELECT * FROM {0}",
-        "CREATE TRIGGER more AFTER INSERT ON {0} BEGIN DELETE FROM turns; END",
+        "CREATE TRIGGER more AFTER INSERT ON {0} BEGIN DELETE FROM polls; END",
         "CREATE INDEX more ON {0} (length(quote(zeroblob(1000))))",
     ],
 )
@@ -304,7 +305,7 @@ def blob(path: Path, table: str, column: str = "body") -> Any:
     return delta_codec.unpack_json(data)
 
 
-@pytest.mark.parametrize("table", ["frames", "groups", "looks"])
+@pytest.mark.parametrize("table", ["frames", "groups", "snapshots"])
 def test_each_place_of_the_json_with_each_wrong_kind_of_value(
     good: Path, tmp_path: Path, capsys: Any, table: str
 ) -> None:
@@ -341,7 +342,7 @@ def test_each_place_of_the_json_with_each_wrong_kind_of_value(
     ],
     ids=range(14),
 )
-@pytest.mark.parametrize("table", ["frames", "looks"])
+@pytest.mark.parametrize("table", ["frames", "snapshots"])
 def test_states_of_pages_that_do_not_fit(bad: Path, capsys: Any, table: str, data: bytes) -> None:
     with closing(sqlite3.connect(bad, isolation_level=None)) as db:
         db.execute(f"UPDATE {table} SET pages = ?", (zlib.compress(data),))
@@ -382,19 +383,19 @@ def test_the_file_at_random(good: Path, tmp_path: Path, capsys: Any) -> None:
 def test_a_huge_number_of_any_kind_is_one_number(good: Path, tmp_path: Path, capsys: Any) -> None:
     """What fits is shown: no reader computes with it what numpy cannot."""
     for table, column in COLUMNS:
-        if column.type is int and not column.name.startswith(("process", "turn", "frame")):
+        if column.type is int and not column.name.startswith(("process", "poll", "frame")):
             for where in ("", "WHERE id = 3", "WHERE id = 12"):
                 path = Path(shutil.copy(good, tmp_path / f"{table}.{column.name}{len(where)}"))
                 plant(path, table, column.name, 2**63 - 1, where)
                 codes(path, capsys.readouterr)
 
 
-def test_a_taken_look_is_as_it_is_read(good: Path) -> None:
+def test_a_taken_snapshot_is_as_it_is_read(good: Path) -> None:
     """What the tests above damage is what a watch writes."""
-    from arenascope.timeline.reader import moment_at  # noqa: PLC0415
+    from arenascope.timeline.reader import digest_at  # noqa: PLC0415
 
-    read = moment_at(str(good), "last")
-    made = moment(TURNS - 1)
+    read = digest_at(str(good), "last")
+    made = digest(POLLS - 1)
     assert replace(read, who=made.who, pages=None, sites=None, page_rate=None, arenas={}) == replace(
         made, pages=None, arenas={}
     )

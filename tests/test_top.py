@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 @pytest.fixture
 def mark() -> str:
-    """A word that only processes of this test have: no other process of the machine is looked at."""
+    """A word that only processes of this test have: no other process of the machine is inspected."""
     return f"mark{uuid.uuid4().hex}"
 
 
@@ -67,7 +67,7 @@ def top(*arguments: str | int, before: Sequence[str] = (), **options: Any) -> su
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
 
 
-def told(*arguments: str | int, **options: Any) -> Any:
+def top_json(*arguments: str | int, **options: Any) -> Any:
     done = top("--once", "--json", *arguments, **options)
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
@@ -86,39 +86,39 @@ def test_schema_is_a_schema() -> None:
 
 
 def test_once_agrees_with_the_kernel_and_with_a_trim(hoarder: Hoarder, mark: str) -> None:
-    made = told("--filter", mark)
+    made = top_json("--filter", mark)
     (process,) = made["processes"]
-    look = process["look"]
+    snapshot = process["snapshot"]
     assert process["pid"] == hoarder.pid
-    assert process["standing"] == "looked"
-    assert look["exact"]
-    assert look["rss"] == kernels_rss(hoarder.pid)
-    assert sum(look[row] for row in ROWS) == look["rss"]
-    assert made["total"]["releasable"] == {"bytes": look["releasable"], "quick": False, "least": False}
-    assert look["releasable"] > 15 * MIB
-    assert abs(hoarder.told("trim") - look["releasable"]) <= 256 * KIB  # Python itself works meanwhile
+    assert process["standing"] == "taken"
+    assert snapshot["exact"]
+    assert snapshot["rss"] == kernels_rss(hoarder.pid)
+    assert sum(snapshot[row] for row in ROWS) == snapshot["rss"]
+    assert made["total"]["releasable"] == {"bytes": snapshot["releasable"], "quick": False, "least": False}
+    assert snapshot["releasable"] > 15 * MIB
+    assert abs(hoarder.ask("trim") - snapshot["releasable"]) <= 256 * KIB  # Python itself works meanwhile
 
 
 def test_once_is_what_summary_says(hoarder: Hoarder) -> None:
-    (process,) = told(hoarder.pid)["processes"]
+    (process,) = top_json(hoarder.pid)["processes"]
     command = [sys.executable, "-m", "arenascope", "summary", "--json", str(hoarder.pid)]
     summary = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    ledger, look = summary["ledger"], process["look"]
+    ledger, snapshot = summary["ledger"], process["snapshot"]
     for row in ("stranded", "releasable", "withheld"):
-        assert look[row] == ledger[row]
-    assert look["cached"] == ledger["tcache"] + ledger["fastbin"]
-    assert look["rss"] == summary["kernel"]["rss"]
+        assert snapshot[row] == ledger[row]
+    assert snapshot["cached"] == ledger["tcache"] + ledger["fastbin"]
+    assert snapshot["rss"] == summary["kernel"]["rss"]
 
 
 def test_groups_add_up(mark: str) -> None:
     with hoarding(mark), hoarding(mark):
-        made = told("--filter", mark, "--group", "command", "--sort", "command")
+        made = top_json("--filter", mark, "--group", "command", "--sort", "command")
         (group,) = made["groups"]
         assert sorted(group["pids"]) == sorted(each["pid"] for each in made["processes"])
-        assert group["looked"] == made["total"]["looked"] == 2
+        assert group["taken"] == made["total"]["taken"] == 2
         for row in ("rss", *ROWS):
-            assert group[row]["bytes"] == sum(each["look"][row] for each in made["processes"])
-        by_cgroup = told("--filter", mark, "--group", "cgroup")
+            assert group[row]["bytes"] == sum(each["snapshot"][row] for each in made["processes"])
+        by_cgroup = top_json("--filter", mark, "--group", "cgroup")
         assert [each["name"] for each in by_cgroup["groups"]] == [made["processes"][0]["cgroup"] or "/"]
 
 
@@ -143,9 +143,9 @@ def test_processes_of_others_are_listed_and_counted(mark: str) -> None:
         try:
             wait_for(lambda: mark in Path(f"/proc/{child.pid}/cmdline").read_text())
             weak = ["setpriv", "--bounding-set=-sys_ptrace"]
-            (process,) = (made := told("--filter", mark, before=weak))["processes"]
-            assert (process["standing"], process["look"], process["user"]) == ("denied", None, "nobody")
-            assert process["why"] == "no permission to look at this process of nobody"
+            (process,) = (made := top_json("--filter", mark, before=weak))["processes"]
+            assert (process["standing"], process["snapshot"], process["user"]) == ("denied", None, "nobody")
+            assert process["why"] == "no permission to inspect this process of nobody"
             assert process["rss_quick"] > 0
             assert made["census"]["denied"] >= 1
             assert made["total"]["releasable"]["bytes"] is None
@@ -154,16 +154,16 @@ def test_processes_of_others_are_listed_and_counted(mark: str) -> None:
             alone = top("--once", child.pid, before=weak)
             assert alone.returncode == 4
             assert "no permission" in alone.stderr
-            (seen,) = told("--filter", mark)["processes"]
-            assert seen["standing"] == "looked"
+            (seen,) = top_json("--filter", mark)["processes"]
+            assert seen["standing"] == "taken"
         finally:
             child.kill()
 
 
-def test_zombies_and_kernel_threads_are_counted_and_not_looked_at(mark: str) -> None:
+def test_zombies_and_kernel_threads_are_counted_and_not_inspected(mark: str) -> None:
     with subprocess.Popen(["true"]) as zombie:
         wait_for(lambda: Path(f"/proc/{zombie.pid}/stat").read_text().rpartition(") ")[2][0] == "Z")
-        made = told("--filter", f"{zombie.pid} true")
+        made = top_json("--filter", f"{zombie.pid} true")
         listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
         states = [line.split() for line in listed.splitlines()]
         threads = sum("2" in {pid, parent} and Path(f"/proc/{pid}/cmdline").exists() for pid, parent, _ in states)
@@ -180,12 +180,12 @@ def test_zombies_and_kernel_threads_are_counted_and_not_looked_at(mark: str) -> 
         assert alone.returncode == 3
 
 
-def test_a_process_that_ends_while_it_is_looked_at(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:
+def test_a_process_that_ends_while_it_is_inspected(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:
     script = tmp_path / "arenadump"
     script.write_text(ENDS)
     script.chmod(0o755)
     env = {**os.environ, "REAL": os.environ["ARENASCOPE_ARENADUMP"], "ARENASCOPE_ARENADUMP": str(script)}
-    made = told("--filter", mark, env=env)
+    made = top_json("--filter", mark, env=env)
     assert made["processes"] == []
     assert made["total"]["rss"] == {"bytes": 0, "quick": False, "least": False}
     with hoarding(mark) as other:
@@ -260,7 +260,7 @@ def entry(pid: int, rss: int, **rows: int | None) -> Entry:
     held |= {name.replace("_", " "): value for name, value in rows.items()}
     quick = made.quick
     figures = Figures(time.monotonic(), 0, quick, "freeze", exact=True, rss=quick + 1, swap=0, rows=held)
-    return replace(made, standing=Standing.LOOKED, figures=figures, tried=figures.at, cost=0.01)
+    return replace(made, standing=Standing.TAKEN, figures=figures, tried=figures.at, cost=0.01)
 
 
 def test_sums_of_what_is_not_all_known() -> None:
@@ -271,9 +271,9 @@ def test_sums_of_what_is_not_all_known() -> None:
 
 
 def test_rss_is_exact_only_as_long_as_the_quick_count_has_not_moved() -> None:
-    looked = entry(10, 100, releasable=4096)
-    assert held_of(looked)[RSS] == Quantity(looked.quick + 1)
-    grown = replace(looked, process=replace(looked.process, rss=101))
+    taken = entry(10, 100, releasable=4096)
+    assert held_of(taken)[RSS] == Quantity(taken.quick + 1)
+    grown = replace(taken, process=replace(taken.process, rss=101))
     assert held_of(grown)[RSS] == Quantity(grown.quick, quick=True)
     assert held_of(entry(11, 100))["releasable"] == Quantity(None)
 
@@ -317,7 +317,7 @@ def test_lines_fit(width: int) -> None:
 
 
 def test_a_purse_is_never_overspent() -> None:
-    """A look whenever the purse allows it, whatever it costs: over time it is the share, and the start."""
+    """A snapshot whenever the purse allows it, whatever it costs: over time it is the share, and the start."""
     for cost in (0.004, 0.05, 3.0):
         purse, now, paid = Purse(0.0, 0.0), 0.0, 0.0
         while now < 3000:
@@ -337,32 +337,32 @@ def test_idle_time_is_no_capital() -> None:
     assert purse.holds <= START
 
 
-def test_whose_turn_it_is() -> None:
+def test_whose_poll_it_is() -> None:
     machine = Processes([])
     long_ago = time.monotonic() - 100
 
-    def looked(pid: int, rss: int, **changes: Any) -> Entry:
+    def taken(pid: int, rss: int, **changes: Any) -> Entry:
         return replace(entry(pid, rss, in_use=1), tried=long_ago, **changes)
 
-    def turn(*entries: Entry, visible: frozenset[Identity] = frozenset()) -> int | None:
+    def poll(*entries: Entry, visible: frozenset[Identity] = frozenset()) -> int | None:
         machine.entries = {each.identity: each for each in entries}
         chosen = machine.next(lambda _: True, visible, 2.0)
         return chosen.process.pid if chosen else None
 
-    small, large = looked(1, 10), looked(2, 10000)
-    assert turn(small, large) == 2
-    assert turn(small, replace(large, cost=100.0)) == 1  # for what it costs
-    assert turn(small, looked(3, 10), visible=frozenset({small.identity})) == 1
+    small, large = taken(1, 10), taken(2, 10000)
+    assert poll(small, large) == 2
+    assert poll(small, replace(large, cost=100.0)) == 1  # for what it costs
+    assert poll(small, taken(3, 10), visible=frozenset({small.identity})) == 1
     moved = replace(small, process=replace(small.process, rss=5000))
-    assert turn(moved, looked(3, 10)) == 1
-    assert turn(small, large, entry(4, 1)) == 4  # who had none comes first
-    assert turn(replace(small, tried=time.monotonic())) is None
+    assert poll(moved, taken(3, 10)) == 1
+    assert poll(small, large, entry(4, 1)) == 4  # who had none comes first
+    assert poll(replace(small, tried=time.monotonic())) is None
     denied = replace(entry(5, 10), standing=Standing.DENIED, tried=time.monotonic() - 30)
-    assert turn(denied) is None
-    assert turn(small, denied) == 1
+    assert poll(denied) is None
+    assert poll(small, denied) == 1
 
 
-def test_it_is_not_asked_all_the_time_whether_a_look_may_be_paid() -> None:
+def test_it_is_not_asked_all_the_time_whether_a_snapshot_may_be_paid() -> None:
     """To ask costs something, too: asked at once again and again, the purse would never hold enough."""
     scene = MachineScene(Processes([]), 9.0, lambda: None)
     purse = Purse(time.monotonic(), spent())

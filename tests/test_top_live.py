@@ -50,7 +50,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(harness.arenadump_path().resolve()))
     monkeypatch.chdir(tmp_path)
     yield
-    leaving.clear()  # the next test in this process of pytest looks, too
+    leaving.clear()  # the next test in this process of pytest snapshots, too
 
 
 @pytest.fixture
@@ -103,12 +103,12 @@ def test_the_machine(mark: str) -> None:
     with hoarding(mark) as one, hoarding(mark) as other:
 
         async def act(live: Live, pilot: Pilot[int]) -> None:
-            lines = await until(live, pilot, has("2 looked at"))
+            lines = await until(live, pilot, has("2 inspected"))
             assert lines[0].startswith("2 processes, Rss ")
             assert re.search(r"Would come back: 3\d\.\d MiB by malloc_trim", lines[1])
             pids = [line.split()[0] for line in lines[4:6]]
             assert set(pids) == {str(one.pid), str(other.pid)}
-            one.told("leak", 500)
+            one.ask("leak", 500)
             await until(live, pilot, lambda now: now[4].split()[0] == str(one.pid))
             await pilot.press("s", "s", "s", "s")
             screen = live.screen
@@ -170,7 +170,7 @@ def test_a_group_has_its_members_alone(tmp_path: Path) -> None:
 
 def test_esc_ends_the_typing_of_a_filter(hoarder: Hoarder) -> None:
     async def act(live: Live, pilot: Pilot[int]) -> None:
-        await until(live, pilot, has("1 looked at"))
+        await until(live, pilot, has("1 inspected"))
         screen = live.screen
         assert isinstance(screen, MachineScreen)
         await pilot.press("slash", *"no such")
@@ -194,13 +194,13 @@ def test_one_process(hoarder: Hoarder) -> None:
         assert "exact" in lines[1]
         assert any(re.match(r"releasable +1\d\.\d MiB", line) for line in lines)
         assert any(line.count("R") > 50 for line in lines)
-        hoarder.told("leak", 2 * SIZE)
+        hoarder.ask("leak", 2 * SIZE)
         await pilot.press("l")
         grows = f" {2 * SIZE + 16} B"
         (grown,) = [line for line in await until(live, pilot, has(grows)) if grows in line]
         assert grown.startswith("   +9.6 MiB")
         assert re.search(r"\+(4,99|5,00)\d chunks of", grown)
-        hoarder.told("trim")
+        hoarder.ask("trim")
         await pilot.press("l")
         await until(live, pilot, lambda now: any(line.count("·") > 50 for line in now))
         hoarder.child.kill()
@@ -221,7 +221,7 @@ def test_any_size(hoarder: Hoarder, size: tuple[int, int]) -> None:
         machine = live.screen
         assert isinstance(machine, MachineScreen)
         # Twenty columns have no room for the words, and a key that comes before the process opens nothing.
-        await until(live, pilot, has("1 looked at") if size[0] > 20 else lambda _: machine.found)
+        await until(live, pilot, has("1 inspected") if size[0] > 20 else lambda _: machine.found)
         width, height = size
         strips = [live.screen.query_one(Lines).render_line(y) for y in range(height)]
         assert {strip.cell_length for strip in strips} == {width}
@@ -243,7 +243,7 @@ def test_any_size(hoarder: Hoarder, size: tuple[int, int]) -> None:
 
 def test_keys_do_what_they_say(hoarder: Hoarder, tmp_path: Path) -> None:
     async def act(live: Live, pilot: Pilot[int]) -> None:
-        await until(live, pilot, has("1 looked at"))
+        await until(live, pilot, has("1 inspected"))
         await pilot.press("d")
         await until(live, pilot, has(".dump: written"))
         check_dump(tmp_path, hoarder.pid)
@@ -251,7 +251,7 @@ def test_keys_do_what_they_say(hoarder: Hoarder, tmp_path: Path) -> None:
         assert "Trim python" in "\n".join(shown(live))
         await pilot.press("n")
         await pilot.pause(0.3)
-        hoarder.told("nothing")
+        hoarder.ask("nothing")
         assert not agent_in(hoarder.pid)
         before = kernels_rss(hoarder.pid)
         await pilot.press("t", "y")
@@ -274,7 +274,7 @@ def agent_in(pid: int) -> bool:
 
 def test_a_failed_action_is_told(hoarder: Hoarder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(live: Live, pilot: Pilot[int]) -> None:
-        await until(live, pilot, has("1 looked at"))
+        await until(live, pilot, has("1 inspected"))
         gone = tmp_path / "gone"
         gone.mkdir()
         monkeypatch.chdir(gone)
@@ -285,7 +285,7 @@ def test_a_failed_action_is_told(hoarder: Hoarder, tmp_path: Path, monkeypatch: 
     driven(act, {hoarder.pid})
 
 
-def test_leaving_ends_a_look(hoarder: Hoarder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_ends_a_snapshot(hoarder: Hoarder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "arenadump"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
@@ -293,11 +293,11 @@ def test_leaving_ends_a_look(hoarder: Hoarder, tmp_path: Path, monkeypatch: pyte
     begun = time.monotonic()
 
     async def act(live: Live, pilot: Pilot[int]) -> None:
-        await until(live, pilot, has("1 not yet looked at"))
+        await until(live, pilot, has("1 not yet inspected"))
         await pilot.press("q")
 
     driven(act, {hoarder.pid})
-    assert time.monotonic() - begun < 500, "it has waited for the look"
+    assert time.monotonic() - begun < 500, "it has waited for the snapshot"
     assert leaving.is_set()
 
 
@@ -386,7 +386,7 @@ def terminal(
 @needs_tmux
 def test_in_a_terminal(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:
     with terminal(tmp_path, "--filter", mark) as made:
-        lines = made.until("1 looked at").splitlines()
+        lines = made.until("1 inspected").splitlines()
         row = next(line for line in lines if line.split()[:1] == [str(hoarder.pid)])
         assert row.split()[1] == compact(kernels_rss(hoarder.pid))
         made("send-keys", "Enter")
@@ -405,7 +405,7 @@ def kernels_rss(pid: int) -> int:
 @needs_tmux
 def test_without_colours_there_are_none(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:
     with terminal(tmp_path, "--filter", mark, height=40, NO_COLOR="1") as made:
-        made.until("1 looked at")
+        made.until("1 inspected")
         made("send-keys", "Enter")
         made.until("RRRRR")
         codes = set(";".join(re.findall(r"\x1b\[([0-9;]*)m", made.screen("-e"))).split(";"))
@@ -420,7 +420,7 @@ def test_without_colours_there_are_none(hoarder: Hoarder, mark: str, tmp_path: P
             "49",
         }  # bold, dim, underlined, reversed; the default colours
     with terminal(tmp_path, "--filter", mark, height=40) as made:
-        made.until("1 looked at")
+        made.until("1 inspected")
         made("send-keys", "Enter")
         made.until("RRRRR")
         assert {"31", "32"} <= set(";".join(re.findall(r"\x1b\[([0-9;]*)m", made.screen("-e"))).split(";"))
@@ -432,7 +432,7 @@ def test_told_to_go_it_leaves_the_terminal_as_it_was(
     hoarder: Hoarder, mark: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     with terminal(tmp_path, "--filter", mark) as made:
-        made.until("1 looked at")
+        made.until("1 inspected")
         os.kill(made.pid(), number)
         assert made.status() == 128 + number
         assert made("display-message", "-p", "#{alternate_on}").strip() == "0"
@@ -448,7 +448,7 @@ def test_killed_it_leaves_nobody_stopped(mark: str, tmp_path: Path) -> None:
                 os.kill(made.pid(), signal.SIGKILL)
                 for target in (one, other):
                     wait_for(lambda pid=target.pid: state(pid) == "S")  # type: ignore[misc]
-                    target.told("nothing")  # it answers
+                    target.ask("nothing")  # it answers
         for target in (one, other):
             status = Path(f"/proc/{target.pid}/status").read_text()
             assert re.search(r"^TracerPid:\t0$", status, re.MULTILINE)

@@ -22,7 +22,7 @@ from test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, sho
 from textual.pilot import Pilot
 from tools import harness, interpreters
 from tools.odd import build, running, wait_for
-from tools.profiling import hooks_left, profile, recording
+from tools.profiling import hooks_left, profile, profiling
 
 from arenascope.live.app import Live
 
@@ -101,7 +101,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def records() -> list[str]:
-    """The recordings that this test has started."""
+    """The profiles that this test has started."""
     here = os.getcwd()  # noqa: PTH109 - as /proc has it
     found = []
     for each in Path("/proc").glob("[0-9]*"):
@@ -143,8 +143,8 @@ def test_on_and_off(keeps: Keeps, tmp_path: Path) -> None:
     driven(act, {keeps.pid}, size=(100, 45), first=keeps.pid)
     (dump,) = tmp_path.iterdir()
     assert re.fullmatch(rf"arenascope-{keeps.pid}-[0-9-]+\.profile\.dump", dump.name)
-    told = json.loads(harness.Arenadump(harness.arenadump_path()).check("profile", "--json", dump))
-    assert (EACH * 700, 700) in {(site["in_use"]["bytes"], site["in_use"]["count"]) for site in told["sites"]}
+    answer = json.loads(harness.Arenadump(harness.arenadump_path()).check("sites", "--json", dump))
+    assert (EACH * 700, 700) in {(site["in_use"]["bytes"], site["in_use"]["count"]) for site in answer["sites"]}
 
 
 def test_on_the_machine_and_again(keeps: Keeps, tmp_path: Path) -> None:
@@ -192,12 +192,12 @@ def test_of_a_process_that_another_records(keeps: Keeps, tmp_path: Path) -> None
         await until(live, pilot, has(f"profile of process {keeps.pid} failed: no profile was begun: one is being made"))
         assert hooks_left(keeps.pid)
 
-    with recording(harness.Arenadump(harness.arenadump_path()), keeps.pid, tmp_path / "dump"):
+    with profiling(harness.Arenadump(harness.arenadump_path()), keeps.pid, tmp_path / "dump"):
         driven(act, {keeps.pid}, first=keeps.pid)
 
 
 def test_it_ends_by_itself(keeps: Keeps) -> None:
-    """The program that records is killed; another ends the recording; the process dies."""
+    """The program that records is killed; another ends the profile; the process dies."""
 
     async def act(live: Live, pilot: Pilot[int]) -> None:
         await switched_on(live, pilot)
@@ -207,11 +207,11 @@ def test_it_ends_by_itself(keeps: Keeps) -> None:
         wait_for(lambda: is_clean(keeps.pid))
         await switched_on(live, pilot)
         assert not has("was killed by")(shown(live))
-        harness.Arenadump(harness.arenadump_path()).check("record", keeps.pid, "--stop")
-        await until(live, pilot, has("has ended: the recording in process"))
+        harness.Arenadump(harness.arenadump_path()).check("profile", keeps.pid, "--stop")
+        await until(live, pilot, has("has ended: the profile in process"))
         await switched_on(live, pilot)
         keeps.kill()
-        await until(live, pilot, has("The process has ended", "has ended: the recording in process"))
+        await until(live, pilot, has("The process has ended", "has ended: the profile in process"))
         assert not records()
 
     driven(act, {keeps.pid}, size=(200, 40), first=keeps.pid)
@@ -229,7 +229,7 @@ def test_programs_without_an_agent(compiler: str, flags: list[str], why: str) ->
             (line,) = [each for each in await until(live, pilot, has("failed: ")) if "failed: " in each]
             assert line.startswith(f"profile of process {pid} failed: ")
             assert why in line
-            assert not live.recordings.on
+            assert not live.profile_jobs.on
 
         driven(act, {pid}, size=(200, 30))
 
@@ -247,18 +247,18 @@ def test_without_permission(keeps: Keeps, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(other))
 
     async def act(live: Live, pilot: Pilot[int]) -> None:
-        await until(live, pilot, has("No look: "))
+        await until(live, pilot, has("No snapshot: "))
         await pilot.press("p", "y")
         await until(live, pilot, has(f"profile of process {keeps.pid} failed: "))
-        assert not live.recordings.on
+        assert not live.profile_jobs.on
 
     driven(act, {keeps.pid}, first=keeps.pid)
     assert is_clean(keeps.pid)
 
 
-def test_a_recording_ends_with_its_standard_input(keeps: Keeps, tmp_path: Path) -> None:
+def test_a_profile_ends_with_its_standard_input(keeps: Keeps, tmp_path: Path) -> None:
     dump = tmp_path / "dump"
-    command = [str(harness.arenadump_path().resolve()), "record", str(keeps.pid), "--until-eof", "-o", str(dump)]
+    command = [str(harness.arenadump_path().resolve()), "profile", str(keeps.pid), "--until-eof", "-o", str(dump)]
     pipe = subprocess.PIPE
     for end in ("eof", "signal"):
         with subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True) as child:
@@ -283,18 +283,18 @@ def test_a_recording_ends_with_its_standard_input(keeps: Keeps, tmp_path: Path) 
 
 @needs_tmux
 def test_killed_it_leaves_no_hooks(keeps: Keeps, tmp_path: Path) -> None:
-    """Killed at once, when the recording's program runs, when there is a hook, when the view says that it records."""
+    """Killed at once, when the profile's program runs, when there is a hook, when the view says that it records."""
     (tmp_path / "home").mkdir()
-    for moment in (None, records, lambda: hooks_left(keeps.pid), "A profile is on since"):
+    for digest in (None, records, lambda: hooks_left(keeps.pid), "A profile is on since"):
         with terminal(tmp_path / "home", keeps.pid) as made:
             made.until("Rss")
             made("send-keys", "p")
             made.until("record who allocates")
             made("send-keys", "y")
-            if isinstance(moment, str):
-                made.until(moment)
-            elif moment:
-                wait_for(lambda met=moment: bool(met()))  # type: ignore[misc]
+            if isinstance(digest, str):
+                made.until(digest)
+            elif digest:
+                wait_for(lambda met=digest: bool(met()))  # type: ignore[misc]
             os.kill(made.pid(), signal.SIGKILL)
             keeps.hold(1)  # it answers
             wait_for(lambda: not records() and is_clean(keeps.pid))
@@ -328,17 +328,17 @@ class Key:
         self.off = time.monotonic() - begun
         assert is_clean(self.pid)
 
-    def come_to(self, moment: str, made: Terminal, chance: random.Random) -> None:
-        """A moment at random: before the profile is on, while it is switched on, is on, or is switched off."""
-        if moment == "before":
+    def come_to(self, digest: str, made: Terminal, chance: random.Random) -> None:
+        """An instant at random: before the profile is on, while it is switched on, is on, or is switched off."""
+        if digest == "before":
             made.until("Rss")
-        elif moment == "switched on":
+        elif digest == "switched on":
             self.switch_on(made)
         else:
             self.is_on(made)
-        if moment == "switched off":
+        if digest == "switched off":
             made("send-keys", "p")
-        time.sleep(chance.uniform(0, 1.2 * (self.on if moment == "switched on" else self.off)))
+        time.sleep(chance.uniform(0, 1.2 * (self.on if digest == "switched on" else self.off)))
 
 
 @contextmanager
@@ -356,7 +356,7 @@ def allocating() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 @needs_tmux
-def test_killed_at_any_moment_it_harms_nobody(tmp_path: Path) -> None:
+def test_killed_at_any_time_it_harms_nobody(tmp_path: Path) -> None:
     """And the profile can be switched on and off again."""
     chance = random.Random(KILLS)
     arenadump = harness.Arenadump(harness.arenadump_path())
@@ -368,12 +368,12 @@ def test_killed_at_any_moment_it_harms_nobody(tmp_path: Path) -> None:
             key.is_on(made)
             key.is_off(made)
         for number in range(KILLS):
-            moment = ("switched on", "switched off", "on", "before")[number % 4]
+            digest = ("switched on", "switched off", "on", "before")[number % 4]
             with terminal(home, child.pid) as made:
-                key.come_to(moment, made, chance)
+                key.come_to(digest, made, chance)
                 os.kill(made.pid(), signal.SIGKILL)
                 wait_for(lambda: not records() and is_clean(child.pid) and is_as_before(child.pid))
-            with recording(arenadump, child.pid, again):
+            with profiling(arenadump, child.pid, again):
                 assert hooks_left(child.pid)
             assert profile(arenadump, again)["sites"]
             wait_for(lambda: is_clean(child.pid) and is_as_before(child.pid))

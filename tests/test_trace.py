@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The full record: a program that writes down each of its own operations, and what the record has of them."""
+"""The trace: a program that writes down each of its own operations, and what the record has of them."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Run:
     record: Path
     log: Path
 
-    def told(self) -> dict[str, Any]:
-        command = [str(self.arenadump.path), "full-record", str(self.record), "--json"]
-        told: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-        return told
+    def trace_json(self) -> dict[str, Any]:
+        command = [str(self.arenadump.path), "trace", str(self.record), "--json"]
+        trace_json: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        return trace_json
 
     def counts(self) -> list[int]:
         """How many operations of each thread are in the log."""
@@ -93,7 +93,7 @@ class Run:
 
     def events(self) -> list[tuple[int, tuple[str, int, int]]]:
         """Of all threads by their times, without those that are not the program's own."""
-        command = [str(self.arenadump.path), "full-record", str(self.record), "--events"]
+        command = [str(self.arenadump.path), "trace", str(self.record), "--events"]
         text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
         others: set[int] = set()
         events = []
@@ -121,7 +121,7 @@ def start(
     made = Run(arenadump, stage.folder / "record", stage.folder / "own")
     with made.log.open("wb") as file:
         file.truncate(64 << 20)
-    return made, stage.start([*program, str(made.log), *words], ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
+    return made, stage.start([*program, str(made.log), *words], ARENASCOPE_PROFILE_TRACE=str(made.record), **variables)
 
 
 def run(stage: Stage, program: list[str], arenadump: harness.Arenadump, *words: str, **variables: str) -> Run:
@@ -154,9 +154,19 @@ def test_every_operation_is_in_the_record(  # noqa: PLR0917 - fixtures
     stage: Stage, libc: debian.Libc, recorded: Path, arenadump: harness.Arenadump, threads: int, tunables: str
 ) -> None:
     made = run(stage, libc.command(recorded), arenadump, str(threads), str(OPERATIONS), GLIBC_TUNABLES=tunables)
-    told = made.told()
-    assert (told["ended"], told["torn_bytes"], told["lost_allocations"], told["lost_frees"]) == ("exit", 0, 0, 0)
-    assert (told["unknown_frees"], told["replaced"], told["missed"], told["backwards"]) == (0, 0, 0, 0)
+    trace_json = made.trace_json()
+    assert (
+        trace_json["ended"],
+        trace_json["torn_bytes"],
+        trace_json["lost_allocations"],
+        trace_json["lost_frees"],
+    ) == ("exit", 0, 0, 0)
+    assert (trace_json["unknown_frees"], trace_json["replaced"], trace_json["missed"], trace_json["backwards"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
     truth = made.truth()
     assert in_order(made.by_thread()) == in_order(truth)
     check_addresses(made.events())
@@ -173,7 +183,7 @@ def test_every_operation_with_tagged_memory(stage: Stage, arenadump: harness.Are
     variables = {"GLIBC_TUNABLES": "glibc.mem.tagging=3", "QEMU_CPU": "max"}
     command = debian.libc("bookworm", "arm64").command(programs.build_portable("recorded", "arm64"))
     command += [str(made.log), "2", str(OPERATIONS // 10)]
-    process = emulated.start(stage, command, ARENASCOPE_PROFILE_RECORD=str(made.record), **variables)
+    process = emulated.start(stage, command, ARENASCOPE_PROFILE_TRACE=str(made.record), **variables)
     assert process.wait(300) == 0, stage.log()
     truth = made.truth()
     assert in_order(made.by_thread()) == in_order(truth)
@@ -197,15 +207,15 @@ def test_what_was_written_survives_a_kill(
     made, process = start(stage, [str(recorded)], arenadump, "3", "0")
     until(lambda: all(made.counts()[:3]), "the program did not begin")
     if after > 0.3:
-        until(lambda: made.told()["events"], "nothing is written")
+        until(lambda: made.trace_json()["events"], "nothing is written")
     time.sleep(after + random.random() / 10)
     process.kill()
     process.wait()
-    told = made.told()
-    assert told["ended"] is None
+    trace_json = made.trace_json()
+    assert trace_json["ended"] is None
     check_beginning(made)
     if after > 0.3:
-        assert told["events"] > 0
+        assert trace_json["events"] > 0
 
 
 def test_a_torn_record_is_read_up_to_its_last_whole_block(
@@ -216,17 +226,17 @@ def test_a_torn_record_is_read_up_to_its_last_whole_block(
     made.record.chmod(0o600)
     for length in random.sample(range(1200, len(whole)), 15):
         made.record.write_bytes(whole[:length])
-        told = made.told()
-        assert told["ended"] is None
-        assert 0 <= told["torn_bytes"] < 64 << 10
+        trace_json = made.trace_json()
+        assert trace_json["ended"] is None
+        assert 0 <= trace_json["torn_bytes"] < 64 << 10
         check_beginning(made)
         made.record.write_bytes(whole[:length] + bytes([whole[length] ^ 0x40]) + whole[length + 1 :])
-        assert made.told()["torn_bytes"] > 0
+        assert made.trace_json()["torn_bytes"] > 0
         check_beginning(made)
     for words in ([], ["--events"]):
         made.record.write_bytes(whole[:600])
         done = subprocess.run(
-            [str(arenadump.path), "full-record", str(made.record), *words], capture_output=True, check=False
+            [str(arenadump.path), "trace", str(made.record), *words], capture_output=True, check=False
         )
         assert done.returncode == 6
         assert b"is not a record" in done.stderr
@@ -243,15 +253,15 @@ def test_a_full_disk_ends_the_record_and_not_the_program(
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limit[1]))
         process = stage.start(
             [str(recorded), str(made.log), "2", str(OPERATIONS)],
-            ARENASCOPE_PROFILE_RECORD=str(made.record),
+            ARENASCOPE_PROFILE_TRACE=str(made.record),
         )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert process.wait(120) == 0, stage.log()
     assert "ends here" in stage.log()
-    told = made.told()
-    assert (told["ended"], told["torn_bytes"]) == ("no_space", 0)
-    assert 0 < told["events"] < sum(map(len, made.truth()))
+    trace_json = made.trace_json()
+    assert (trace_json["ended"], trace_json["torn_bytes"]) == ("no_space", 0)
+    assert 0 < trace_json["events"] < sum(map(len, made.truth()))
     assert made.record.stat().st_size <= 300_000
     check_beginning(made)
 
@@ -263,15 +273,15 @@ def test_a_twentieth_of_the_disk_stays_free(stage: Stage, recorded: Path, arenad
         with made.log.open("wb") as file:
             file.truncate(64 << 20)
         process = stage.start(
-            [str(recorded), str(made.log), "2", str(4 * OPERATIONS)], ARENASCOPE_PROFILE_RECORD=str(made.record)
+            [str(recorded), str(made.log), "2", str(4 * OPERATIONS)], ARENASCOPE_PROFILE_TRACE=str(made.record)
         )
         assert process.wait(120) == 0, stage.log()
         room = os.statvfs(place)
         assert room.f_blocks // 20 - 1 <= room.f_bavail < room.f_blocks // 2
         assert "a twentieth of its file system stays free" in stage.log()
-        told = made.told()
-        assert (told["ended"], told["torn_bytes"]) == ("no_space", 0)
-        assert 0 < told["events"] < sum(map(len, made.truth()))
+        trace_json = made.trace_json()
+        assert (trace_json["ended"], trace_json["torn_bytes"]) == ("no_space", 0)
+        assert 0 < trace_json["events"] < sum(map(len, made.truth()))
         check_beginning(made)
 
 
@@ -279,18 +289,18 @@ def test_a_disk_that_is_full_at_the_start(stage: Stage, arenadump: harness.Arena
     """There is no record, and not a file that is none; the program runs as it is."""
     with disk(stage.folder / "disk", "size=1m") as place:
         (place / "filler").write_bytes(bytes(1020 << 10))
-        process = stage.start(["sh", "-c", "echo it runs; exit 3"], ARENASCOPE_PROFILE_RECORD=str(place / "record"))
+        process = stage.start(["sh", "-c", "echo it runs; exit 3"], ARENASCOPE_PROFILE_TRACE=str(place / "record"))
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (3, b"it runs\n")
         assert [path.name for path in place.iterdir()] == ["filler"]
-        assert re.search("ARENASCOPE_PROFILE_RECORD: .*/record: .*a twentieth of its file system", stage.log())
+        assert re.search("ARENASCOPE_PROFILE_TRACE: .*/record: .*a twentieth of its file system", stage.log())
 
 
 def test_no_profile_is_left_where_a_record_failed(stage: Stage, arenadump: harness.Arenadump) -> None:
-    process = stage.start(["sleep", "600"], ARENASCOPE_PROFILE_RECORD="missing/record")
-    stage.logged("ARENASCOPE_PROFILE_RECORD: missing/record: no such file or directory")
+    process = stage.start(["sleep", "600"], ARENASCOPE_PROFILE_TRACE="missing/record")
+    stage.logged("ARENASCOPE_PROFILE_TRACE: missing/record: no such file or directory")
     until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "no sleep")
-    done = arenadump.run("profile", process.pid)
+    done = arenadump.run("sites", process.pid)
     assert done.returncode == UNSUPPORTED
     assert "no profile" in done.stderr
 
@@ -304,7 +314,7 @@ def test_a_child_without_the_handlers_of_fork(stage: Stage, libc: debian.Libc, b
     """Its events fill a buffer that it has, and no other: 2 million would take 30 MiB."""
     if libc.release < (2, 34):
         return  # without _Fork()
-    process = stage.start(libc.command(bare_fork), ARENASCOPE_PROFILE_RECORD="record")
+    process = stage.start(libc.command(bare_fork), ARENASCOPE_PROFILE_TRACE="record")
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert int(out) < 4096
@@ -327,7 +337,7 @@ def waits_for_a_futex(pid: int) -> bool:
 @odd.needs_root
 def test_a_child_that_has_its_parents_pid_ends_at_once(stage: Stage, bare_fork: Path) -> None:
     """In a namespace of its own: it has no writer's thread to wait for. Its parent, whose record it is, has one."""
-    process = stage.start([str(bare_fork), "nested"], ARENASCOPE_PROFILE_RECORD="record")
+    process = stage.start([str(bare_fork), "nested"], ARENASCOPE_PROFILE_TRACE="record")
     while process.poll() is None:
         for parent in children(process.pid):
             assert not any(waits_for_a_futex(child) for child in children(parent))
@@ -336,15 +346,15 @@ def test_a_child_that_has_its_parents_pid_ends_at_once(stage: Stage, bare_fork: 
 
 def test_what_is_lost_under_overload_is_counted(stage: Stage, recorded: Path, arenadump: harness.Arenadump) -> None:
     made = run(stage, [str(recorded)], arenadump, "2", "200000", "starve", ARENASCOPE_PROFILE="pages=64,buffers=1M")
-    told = made.told()
+    trace_json = made.trace_json()
     truth = made.truth()
-    assert told["lost_allocations"] > 0
-    assert told["lost_frees"] > 0
+    assert trace_json["lost_allocations"] > 0
+    assert trace_json["lost_frees"] > 0
     kinds = Counter(kind for operations in truth for kind, _, _ in operations)
     frees = sum(kinds[kind] for kind in FREES)
     # The program's libraries have some of their own, which are not in its log.
-    assert 0 <= told["events"] + told["lost_allocations"] + told["lost_frees"] - kinds.total() < 100
-    assert 0 <= told["frees"] - told["resized"] + told["lost_frees"] - frees < 100
+    assert 0 <= trace_json["events"] + trace_json["lost_allocations"] + trace_json["lost_frees"] - kinds.total() < 100
+    assert 0 <= trace_json["frees"] - trace_json["resized"] + trace_json["lost_frees"] - frees < 100
 
 
 def test_threads_that_are_idle_keep_no_buffer(stage: Stage, arenadump: harness.Arenadump) -> None:
@@ -352,36 +362,36 @@ def test_threads_that_are_idle_keep_no_buffer(stage: Stage, arenadump: harness.A
     record = stage.folder / "record"
     process = stage.start(
         [sys.executable, "-I", "-S", "-c", WITH_IDLE_THREADS],
-        ARENASCOPE_PROFILE_RECORD=str(record),
+        ARENASCOPE_PROFILE_TRACE=str(record),
         ARENASCOPE_PROFILE="pages=64,buffers=1M",
         PYTHONMALLOC="malloc",
     )
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, out
-    command = [str(arenadump.path), "full-record", str(record), "--events"]
+    command = [str(arenadump.path), "trace", str(record), "--events"]
     lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     by = Counter(words[1] for words in map(str.split, lines) if words[2] == "calloc" and words[4] == str(WORKER_SIZE))
     assert len(by) == 1, "it is one thread"
     assert int(out) / 2 < by.total() <= int(out)
     made = Run(arenadump, record, record)
-    assert made.told()["torn_bytes"] == 0
+    assert made.trace_json()["torn_bytes"] == 0
 
 
 def test_each_process_has_a_record_of_its_own(stage: Stage, arenadump: harness.Arenadump) -> None:
     record = stage.folder / "record"
     record.with_name("precious").write_bytes(b"mine")
-    process = stage.start(["sh", "-c", "env true; env false; exit 0"], ARENASCOPE_PROFILE_RECORD=str(record))
+    process = stage.start(["sh", "-c", "env true; env false; exit 0"], ARENASCOPE_PROFILE_TRACE=str(record))
     assert process.wait(60) == 0
     found = sorted(stage.folder.glob("record*"))
-    told = [Run(arenadump, path, path).told() for path in found]
+    trace_json = [Run(arenadump, path, path).trace_json() for path in found]
     assert [path.stat().st_mode & 0o777 for path in found] == [0o600] * len(found)
-    assert Path(told[0]["program"]).name in {"sh", "dash", "bash"}
-    assert {Path(one["program"]).name for one in told} >= {"true", "false"}
-    again = stage.start(["true"], ARENASCOPE_PROFILE_RECORD=str(stage.folder / "precious"))
+    assert Path(trace_json[0]["program"]).name in {"sh", "dash", "bash"}
+    assert {Path(one["program"]).name for one in trace_json} >= {"true", "false"}
+    again = stage.start(["true"], ARENASCOPE_PROFILE_TRACE=str(stage.folder / "precious"))
     assert again.wait(60) == 0
     assert record.with_name("precious").read_bytes() == b"mine"
     (stage.folder / "link").symlink_to(stage.folder / "elsewhere")
-    again = stage.start(["true"], ARENASCOPE_PROFILE_RECORD=str(stage.folder / "link"))
+    again = stage.start(["true"], ARENASCOPE_PROFILE_TRACE=str(stage.folder / "link"))
     assert again.wait(60) == 0
     assert not (stage.folder / "elsewhere").exists()
 
@@ -396,9 +406,14 @@ def test_a_child_of_fork_is_not_recorded_and_goes_on(stage: Stage, arenadump: ha
         "if pid == 0: raise SystemExit(7)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7\n"
     )
-    process = stage.start([os.path.realpath(sys.executable), "-c", program], ARENASCOPE_PROFILE_RECORD=str(record))
+    process = stage.start([os.path.realpath(sys.executable), "-c", program], ARENASCOPE_PROFILE_TRACE=str(record))
     assert process.wait(60) == 0, stage.log()
     assert [path.name for path in stage.folder.glob("record*")] == ["record"]
-    told = Run(arenadump, record, record).told()
-    assert (told["ended"], told["replaced"], told["unknown_frees"], told["missed"]) == ("exit", 0, 0, 0)
-    assert told["pid"] == process.pid
+    trace_json = Run(arenadump, record, record).trace_json()
+    assert (trace_json["ended"], trace_json["replaced"], trace_json["unknown_frees"], trace_json["missed"]) == (
+        "exit",
+        0,
+        0,
+        0,
+    )
+    assert trace_json["pid"] == process.pid

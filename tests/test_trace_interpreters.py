@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which interpreters a full record met and has no frames of."""
+"""Which interpreters a trace met and has no frames of."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def forged(stage: Stage) -> Path:
     """The record of a program that says that it is Ruby 3.9; it sleeps when it has allocated all."""
     program = programs.build("forged_iseqs", "-rdynamic", "-DRELEASE=9")
     record = stage.folder / "record"
-    process = stage.start([str(program)], ARENASCOPE_PROFILE_RECORD=str(record))
+    process = stage.start([str(program)], ARENASCOPE_PROFILE_TRACE=str(record))
     assert process.stdout
     process.stdout.readline()
     return record
@@ -33,12 +33,12 @@ def forged(stage: Stage) -> Path:
 def test_a_release_that_is_not_known_is_said(stage: Stage, arenadump: harness.Arenadump) -> None:
     record = forged(stage)
     until(lambda: blocks(read(arenadump, record)).total() > 0, "the record lacks blocks")
-    told = read(arenadump, record)
-    assert told["unknown_interpreters"] == [RUBY_3_9]
-    assert set(blocks(told)) == {()}
+    answer = read(arenadump, record)
+    assert answer["unknown_interpreters"] == [RUBY_3_9]
+    assert set(blocks(answer)) == {()}
     said = "Ruby 3.9: its frames are not known"
-    assert said in arenadump.check("full-record", record)
-    tell = [sys.executable, "-m", "arenascope", "full-record", str(record)]
+    assert said in arenadump.check("trace", record)
+    tell = [sys.executable, "-m", "arenascope", "trace", str(record)]
     assert said in subprocess.run(tell, capture_output=True, text=True, check=True).stdout
 
 
@@ -47,16 +47,16 @@ def test_releases_that_there_cannot_be(stage: Stage, arenadump: harness.Arenadum
     for words in ([1 << 16, 0], [0, 1 << 16], [0xFFFF_FFFF, 0xFFFF_FFFF]):
         release = b"".join(word.to_bytes(4, "little") for word in words)
         bad.write_bytes(changed(record.read_bytes(), INTERPRETERS, 0, release))
-        done = arenadump.run("full-record", bad)
+        done = arenadump.run("trace", bad)
         assert done.returncode == BAD_INPUT
         assert "interpreters that no process has" in done.stderr
 
 
 def test_none_is_none(stage: Stage, arenadump: harness.Arenadump) -> None:
     record = stage.folder / "record"
-    stage.start(["/bin/sleep", "600"], ARENASCOPE_PROFILE_RECORD=str(record))
+    stage.start(["/bin/sleep", "600"], ARENASCOPE_PROFILE_TRACE=str(record))
     until(record.exists, "there is no record")
-    until(lambda: arenadump.run("full-record", record).returncode == 0, "the record has no head")
+    until(lambda: arenadump.run("trace", record).returncode == 0, "the record has no head")
     until(lambda: read(arenadump, record)["unknown_interpreters"] == [], "it is not said that there is none")
 
 
@@ -64,11 +64,11 @@ def test_a_release_of_python_that_is_not_known_is_said(stage: Stage, arenadump: 
     """Before 3.11, Python does not say in a variable which one it is."""
     command, environment = interpreters.old_python()
     record = stage.folder / "record"
-    process = stage.start(command, ARENASCOPE_PROFILE_RECORD=str(record), **environment)
+    process = stage.start(command, ARENASCOPE_PROFILE_TRACE=str(record), **environment)
     assert process.stdout
     process.stdout.readline()
     assert read(arenadump, record)["unknown_interpreters"] == [{"language": "python", "release": None}]
-    assert "Python of an unknown release: its frames are not known" in arenadump.check("full-record", record)
+    assert "Python of an unknown release: its frames are not known" in arenadump.check("trace", record)
 
 
 LIBRARY = """
@@ -104,6 +104,6 @@ def test_what_was_loaded_and_unloaded_is_said(stage: Stage, arenadump: harness.A
     libraries = [programs.build(LIBRARY, *flags, "-shared", "-fPIC", f"-DRELEASE={release}") for release in (8, 9)]
     program = programs.build(LOADS, *flags, "-ldl")
     record = stage.folder / "record"
-    process = stage.start([str(program), *map(str, libraries)], ARENASCOPE_PROFILE_RECORD=str(record))
+    process = stage.start([str(program), *map(str, libraries)], ARENASCOPE_PROFILE_TRACE=str(record))
     assert process.wait(60) == 0
     assert read(arenadump, record)["unknown_interpreters"] == [{"language": "ruby", "release": "3.8"}, RUBY_3_9]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The stacks in the file of a full record: each is there once, and damage is said."""
+"""The stacks in the file of a trace: each is there once, and damage is said."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def program() -> Path:
 
 def run(stage: Stage, program: Path, threads: int = 0) -> Path:
     record = stage.folder / "record"
-    process = stage.start([str(program), str(threads)], ARENASCOPE_PROFILE_RECORD=str(record))
+    process = stage.start([str(program), str(threads)], ARENASCOPE_PROFILE_TRACE=str(record))
     assert process.wait(120) == 0, stage.log()
     return record
 
 
-def ways(told: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+def ways(answer: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     """The sites of the program's own allocations, and which way it went to them."""
-    sizes = [(site["allocated"]["bytes"] // site["allocated"]["count"], site) for site in told["sites"]]
+    sizes = [(site["allocated"]["bytes"] // site["allocated"]["count"], site) for site in answer["sites"]]
     return [(size, site) for size, site in sizes if size >> LEVELS == 1 and site["stack"]]
 
 
@@ -87,9 +87,9 @@ def names(site: dict[str, Any]) -> list[str]:
 def test_each_context_has_its_stack(stage: Stage, program: Path, arenadump: harness.Arenadump, threads: int) -> None:
     """Also where several threads go the same ways at the same time."""
     record = run(stage, program, threads)
-    told = read(arenadump, record)
-    assert (told["ended"], told["lost_allocations"], told["missed"], told["torn_bytes"]) == ("exit", 0, 0, 0)
-    found = ways(told)
+    answer = read(arenadump, record)
+    assert (answer["ended"], answer["lost_allocations"], answer["missed"], answer["torn_bytes"]) == ("exit", 0, 0, 0)
+    found = ways(answer)
     counts = dict.fromkeys(range(1 << LEVELS, 2 << LEVELS), 0)
     for way, site in found:
         counts[way] += site["allocated"]["count"]
@@ -146,7 +146,7 @@ def test_stacks_that_there_cannot_be(stage: Stage, program: Path, arenadump: har
     bad = stage.folder / "bad"
     bad.write_bytes(with_stacks(run(stage, program).read_bytes(), DAMAGED[what]))
     for words in ([], ["--json"], ["--events"]):
-        done = arenadump.run("full-record", *words, bad)
+        done = arenadump.run("trace", *words, bad)
         assert done.returncode == BAD_INPUT
         in_order = DAMAGED[what][:1] == [FIRST]
         assert ("a stack that there cannot be" if in_order else "stacks out of order") in done.stderr
@@ -169,6 +169,6 @@ def test_the_record_ends_at_a_torn_block_of_stacks(stage: Stage, program: Path, 
     torn.write_bytes(
         data[: at + BLOCK.size + WORD] + bytes([data[at + BLOCK.size + WORD] ^ 1]) + data[at + BLOCK.size + WORD + 1 :]
     )
-    told = read(arenadump, torn)
-    assert (told["ended"], told["torn_bytes"]) == (None, len(data) - at)
-    assert not told["stacks"]["frame"]
+    answer = read(arenadump, torn)
+    assert (answer["ended"], answer["torn_bytes"]) == (None, len(data) - at)
+    assert not answer["stacks"]["frame"]

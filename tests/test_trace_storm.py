@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A full record of threads that allocate while others fork, execute programs, and load and unload libraries."""
+"""A trace of threads that allocate while others fork, execute programs, and load and unload libraries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REUSE = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"  # an address goe
 CHILD = "true"  # which allocates little, and is recorded by itself
 
 
-def told(arenadump: harness.Arenadump, record: Path) -> dict[str, Any]:
-    command = [str(arenadump.path), "full-record", str(record), "--json"]
+def trace_json(arenadump: harness.Arenadump, record: Path) -> dict[str, Any]:
+    command = [str(arenadump.path), "trace", str(record), "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return found
 
@@ -41,19 +41,19 @@ def test_fork_exec_and_threads(stage: Stage, own_libc: debian.Libc, arenadump: h
     ]
     words = ["threads", str(THREADS), "forks", "execs", f"/bin/{CHILD}", "plugins", *plugins, "allocates", "1"]
     command = own_libc.command(programs.build_portable("attached"), *words, str(never))
-    process = stage.start(command, ARENASCOPE_PROFILE_RECORD=str(record), GLIBC_TUNABLES=REUSE)
+    process = stage.start(command, ARENASCOPE_PROFILE_TRACE=str(record), GLIBC_TUNABLES=REUSE)
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
     time.sleep(SECONDS)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, out.decode() + stage.log()
-    found = told(arenadump, record)
+    found = trace_json(arenadump, record)
     check(found)
     assert found["pid"] == process.pid
     # Each block that the threads count is an allocation; other threads make more.
     assert found["allocated"]["count"] + found["lost_allocations"] + found["missed"] >= int(out.split()[-1])
-    others = [told(arenadump, path) for path in stage.folder.glob("record.*")]
+    others = [trace_json(arenadump, path) for path in stage.folder.glob("record.*")]
     assert others
     for other in others:
         check(other)

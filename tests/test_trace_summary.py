@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a full record adds up to, for a program whose sums are known; and beside what heaptrack says of another."""
+"""What a trace adds up to, for a program whose sums are known; and beside what heaptrack says of another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from test_graph_schemas import closed
 from tools import harness, programs
 
-from arenascope.render.trace import BARS, duration, render_record
+from arenascope.render.trace import BARS, duration, render_trace
 from arenascope.trace.from_json import parse
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/trace.schema.json").read_text())
@@ -54,24 +54,24 @@ def arenascope(arenadump: harness.Arenadump, *arguments: str | Path, code: int =
 def record(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sums")
     program = programs.build(SOURCE, "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", at=folder / "sums")
-    arenascope(arenadump, "run", "--record", folder / "record", "--", program)
+    arenascope(arenadump, "run", "--trace", folder / "record", "--", program)
     return folder / "record"
 
 
 def read(arenadump: harness.Arenadump, path: Path) -> Any:
-    told = json.loads(arenadump.check("full-record", "--json", path))
-    jsonschema.validate(harness.few(told), closed(SCHEMA))
-    return told
+    answer = json.loads(arenadump.check("trace", "--json", path))
+    jsonschema.validate(harness.few(answer), closed(SCHEMA))
+    return answer
 
 
-def sites(told: Any, name: str) -> Any:
+def sites(answer: Any, name: str) -> Any:
     """The sums of all stacks that the function is on, by measure."""
     sums = {measure: [0, 0] for measure in ("allocated", "temporary", "peak", "in_use")}
-    for site in told["sites"]:
+    for site in answer["sites"]:
         at, names = site["stack"], set()
         while at is not None:
-            names |= {function["name"] for function in told["frames"][told["stacks"]["frame"][at]]["functions"]}
-            at = told["stacks"]["caller"][at]
+            names |= {function["name"] for function in answer["frames"][answer["stacks"]["frame"][at]]["functions"]}
+            at = answer["stacks"]["caller"][at]
         if name in names:
             for measure, total in sums.items():
                 total[0] += site[measure]["count"]
@@ -80,67 +80,69 @@ def sites(told: Any, name: str) -> Any:
 
 
 def test_sums_are_those_of_the_program(record: Path, arenadump: harness.Arenadump) -> None:
-    told = read(arenadump, record)
-    assert sites(told, "hold") == {
+    answer = read(arenadump, record)
+    assert sites(answer, "hold") == {
         "allocated": (1000, HELD),
         "temporary": (1, 5999),  # the last one: nothing else was allocated before its end
         "peak": (1000, HELD),
         "in_use": (0, 0),
     }
-    assert sites(told, "at_once") == {
+    assert sites(answer, "at_once") == {
         "allocated": (4000, AT_ONCE),
         "temporary": (4000, AT_ONCE),
         "peak": (0, 0),
         "in_use": (0, 0),
     }
-    assert sites(told, "leave") == {
+    assert sites(answer, "leave") == {
         "allocated": (10, 1000),
         "temporary": (0, 0),
         "peak": (10, 1000),
         "in_use": (10, 1000),
     }
-    assert sites(told, "later")["allocated"] == (1000, 500 * 42)
-    assert sites(told, "later")["temporary"] == (500, 4500)  # the second of each pair
-    assert sites(told, "by_realloc")["allocated"] == (5, 5 * 777)
-    assert sites(told, "by_realloc")["in_use"] == (0, 0)
-    grown = sites(told, "grow")
+    assert sites(answer, "later")["allocated"] == (1000, 500 * 42)
+    assert sites(answer, "later")["temporary"] == (500, 4500)  # the second of each pair
+    assert sites(answer, "by_realloc")["allocated"] == (5, 5 * 777)
+    assert sites(answer, "by_realloc")["in_use"] == (0, 0)
+    grown = sites(answer, "grow")
     assert grown["allocated"] == (64, sum(1000 * i for i in range(1, 65)))
     assert grown["in_use"] == (0, 0)
     assert grown["temporary"] == (1, 64000)  # the last one: what realloc ends is not, whether it moves or not
-    assert told["moved"] + told["resized"] >= 63
+    assert answer["moved"] + answer["resized"] >= 63
 
 
 def test_peak_times_and_lifetimes(record: Path, arenadump: harness.Arenadump) -> None:
-    told = read(arenadump, record)
-    assert told["ended"] == "exit"
-    assert HELD + 1000 <= told["peak"]["bytes"] < HELD + 1000 + 200_000  # libraries have their own
+    answer = read(arenadump, record)
+    assert answer["ended"] == "exit"
+    assert HELD + 1000 <= answer["peak"]["bytes"] < HELD + 1000 + 200_000  # libraries have their own
     # What is held lives through the pause.
-    long = sum(each["count"] for each in told["lifetimes"] if (each["below_ns"] or 1 << 62) > 100_000_000)
+    long = sum(each["count"] for each in answer["lifetimes"] if (each["below_ns"] or 1 << 62) > 100_000_000)
     assert long >= 1000
-    assert sum(each["count"] for each in told["lifetimes"]) + told["in_use"]["count"] == told["allocated"]["count"]
-    assert max(moment["bytes"] for moment in told["timeline"]) == told["peak"]["bytes"]
-    assert sum(moment["allocations"] for moment in told["timeline"]) == told["allocated"]["count"]
-    held = [moment["bytes"] > HELD for moment in told["timeline"]]
-    assert sum(held) > len(held) * 0.3 / (told["duration_ns"] / 1e9) - 5
+    assert (
+        sum(each["count"] for each in answer["lifetimes"]) + answer["in_use"]["count"] == answer["allocated"]["count"]
+    )
+    assert max(digest["bytes"] for digest in answer["timeline"]) == answer["peak"]["bytes"]
+    assert sum(digest["allocations"] for digest in answer["timeline"]) == answer["allocated"]["count"]
+    held = [digest["bytes"] > HELD for digest in answer["timeline"]]
+    assert sum(held) > len(held) * 0.3 / (answer["duration_ns"] / 1e9) - 5
 
 
 def test_the_commands_say_the_same(record: Path, arenadump: harness.Arenadump) -> None:
-    told = read(arenadump, record)
-    assert json.loads(arenascope(arenadump, "full-record", record, "--json")) == told
-    text = arenascope(arenadump, "full-record", record)
+    answer = read(arenadump, record)
+    assert json.loads(arenascope(arenadump, "trace", record, "--json")) == answer
+    text = arenascope(arenadump, "trace", record)
     assert "hold < main" in text
     assert "in use over time" in text
     assert re.search(r"5\.2 MiB +1,000 +hold < main", text)
-    assert "hold" in arenadump.check("full-record", record)
+    assert "hold" in arenadump.check("trace", record)
 
 
 def test_a_narrow_terminal_cuts_no_number(record: Path, arenadump: harness.Arenadump) -> None:
-    told = parse(arenadump.check("full-record", "--json", record))
+    answer = parse(arenadump.check("trace", "--json", record))
     drawn = []
     for width in (120, 40):
         console = Console(width=width)
         with console.capture() as caught:
-            console.print(render_record(told, 10), crop=False)
+            console.print(render_trace(answer, 10), crop=False)
         drawn.append(caught.get())
     (bars,) = re.findall(r"in use over time\n(.*)\n", drawn[0])
     assert BARS // 2 < len(bars) <= BARS
@@ -177,8 +179,8 @@ def test_a_program_with_another_malloc(arenadump: harness.Arenadump, tmp_path: P
         "int main(void) { for (int i = 0; i < 99; i++) free(malloc(i)); return 0; }\n"
     )
     program, path = programs.build(own, "-O0", "-fno-builtin"), tmp_path / "record"
-    arenascope(arenadump, "run", "--record", path, "--", program)
-    text = arenascope(arenadump, "full-record", path)
+    arenascope(arenadump, "run", "--trace", path, "--", program)
+    text = arenascope(arenadump, "trace", path)
     assert read(arenadump, path)["allocated"]["count"] == 0
     assert "No allocation was recorded. Where a program has another malloc than glibc's" in text
     assert "0 B" not in text
@@ -186,8 +188,8 @@ def test_a_program_with_another_malloc(arenadump: harness.Arenadump, tmp_path: P
 
 def test_a_record_replaces_no_file(record: Path, arenadump: harness.Arenadump) -> None:
     before = record.read_bytes()
-    said = arenascope(arenadump, "run", "--record", record, "--", "true", code=8)
-    assert "a full record never replaces a file" in said
+    said = arenascope(arenadump, "run", "--trace", record, "--", "true", code=8)
+    assert "a trace never replaces a file" in said
     assert record.read_bytes() == before
 
 
@@ -195,8 +197,8 @@ def test_a_record_for_which_there_is_no_place(arenadump: harness.Arenadump, tmp_
     """The command is not run: the agent would say in its log alone that it records nothing."""
     for name, why in (("n" * 300, "File name too long"), ("none/record", "No such file or directory")):
         path = tmp_path / name
-        said = arenascope(arenadump, "run", "--record", path, "--", "touch", tmp_path / "ran", code=8)
-        assert f"cannot write a full record to '{path}': {why}" in said
+        said = arenascope(arenadump, "run", "--trace", path, "--", "touch", tmp_path / "ran", code=8)
+        assert f"cannot write a trace to '{path}': {why}" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -217,8 +219,8 @@ def test_heaptrack_has_the_same_peak(arenadump: harness.Arenadump, tmp_path: Pat
     most = re.search(r"peak heap memory consumption: ([\d.]+)M", printed)
     assert found and most  # noqa: PT018
     agent = harness.agent_path(arenadump.path)
-    preloaded = {"LD_PRELOAD": str(agent), "ARENASCOPE_PROFILE_RECORD": str(tmp_path / "record")}
+    preloaded = {"LD_PRELOAD": str(agent), "ARENASCOPE_PROFILE_TRACE": str(tmp_path / "record")}
     subprocess.run(command, check=True, env={**environment, **preloaded})
-    told = read(arenadump, tmp_path / "record")
-    assert told["allocated"]["count"] == pytest.approx(int(found[1]), rel=0.02)
-    assert told["peak"]["bytes"] == pytest.approx(float(most[1]) * 1e6, rel=0.02)
+    answer = read(arenadump, tmp_path / "record")
+    assert answer["allocated"]["count"] == pytest.approx(int(found[1]), rel=0.02)
+    assert answer["peak"]["bytes"] == pytest.approx(float(most[1]) * 1e6, rel=0.02)

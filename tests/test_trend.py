@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools import tiers
 
-from arenascope.timeline.trend import LEAST_LOOKS, STRAIGHT, SURE, fall, theil_sen, trend_of
+from arenascope.timeline.trend import LEAST_SNAPSHOTS, STRAIGHT, SURE, fall, theil_sen, trend_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,41 +23,41 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 MINUTE = 60
 CHUNK = 512
-LOOKS = 120
+SNAPSHOTS = 120
 RUNS = 50
 BY_DAY = 20  # of these
-WITHIN = 10  # looks after which a leak is found, and a growth that has ended is forgotten
+WITHIN = 10  # snapshots after which a leak is found, and a growth that has ended is forgotten
 RATES = (0.1, 1, 10)  # MiB a minute
 
 
 class Made(NamedTuple):
-    """Bytes at each look, and the look from which nothing of it may be taken for a leak."""
+    """Bytes at each snapshot, and the snapshot from which nothing of it may be taken for a leak."""
 
     value: Floats
     settled: int = 0
 
 
 def times(random: np.random.Generator) -> Floats:
-    """Some ten seconds from look to look."""
-    return np.asarray(np.cumsum(random.uniform(9, 11, LOOKS)))
+    """Some ten seconds from snapshot to snapshot."""
+    return np.asarray(np.cumsum(random.uniform(9, 11, SNAPSHOTS)))
 
 
 def noise(random: np.random.Generator) -> Made:
-    """Churn that knows nothing of the look before."""
-    return Made(random.uniform(10, 500) * MIB + random.normal(0, random.uniform(0.01, 5) * MIB, LOOKS))
+    """Churn that knows nothing of the snapshot before."""
+    return Made(random.uniform(10, 500) * MIB + random.normal(0, random.uniform(0.01, 5) * MIB, SNAPSHOTS))
 
 
 def lasting(random: np.random.Generator) -> Made:
-    """Churn of which half is still there at the next look."""
-    made = random.normal(0, random.uniform(0.01, 5) * MIB, LOOKS)
-    for place in range(1, LOOKS):
+    """Churn of which half is still there at the next snapshot."""
+    made = random.normal(0, random.uniform(0.01, 5) * MIB, SNAPSHOTS)
+    for place in range(1, SNAPSHOTS):
         made[place] = made[place - 1] / 2 + made[place]
     return Made(random.uniform(50, 500) * MIB + made)
 
 
 def chunks(random: np.random.Generator) -> Made:
     """Chunks of one size, so many as chance has it."""
-    return Made(CHUNK * random.poisson(random.uniform(10, 5000), LOOKS).astype(float))
+    return Made(CHUNK * random.poisson(random.uniform(10, 5000), SNAPSHOTS).astype(float))
 
 
 def teeth(random: np.random.Generator) -> Made:
@@ -65,17 +65,19 @@ def teeth(random: np.random.Generator) -> Made:
     height, many = random.uniform(5, 100) * MIB, random.uniform(4, 30)
     made: list[float] = []
     falls = []
-    while len(made) < LOOKS:
+    while len(made) < SNAPSHOTS:
         made += list(height * np.arange(max(int(many * random.uniform(0.75, 1.25)), 2)) / many)
         falls.append(len(made))
-    return Made(np.array(made[:LOOKS]), falls[0] + 1)
+    return Made(np.array(made[:SNAPSHOTS]), falls[0] + 1)
 
 
 def cache(random: np.random.Generator) -> Made:
     """Fills at one rate, and stops."""
     full = int(random.integers(10, 60))
     size = random.uniform(5, 200) * MIB
-    value = size * np.minimum(np.arange(LOOKS) / full, 1) + random.normal(0, random.uniform(0, 0.01) * size, LOOKS)
+    value = size * np.minimum(np.arange(SNAPSHOTS) / full, 1) + random.normal(
+        0, random.uniform(0, 0.01) * size, SNAPSHOTS
+    )
     return Made(value, full + WITHIN)
 
 
@@ -83,21 +85,23 @@ def warm(random: np.random.Generator, slowest: float = 15) -> Made:
     """Fills the slower, the fuller it is."""
     slow = random.uniform(1, slowest)
     size = random.uniform(5, 200) * MIB
-    value = size * (1 - np.exp(-np.arange(LOOKS) / slow)) + random.normal(0, random.uniform(0, 0.01) * size, LOOKS)
+    value = size * (1 - np.exp(-np.arange(SNAPSHOTS) / slow)) + random.normal(
+        0, random.uniform(0, 0.01) * size, SNAPSHOTS
+    )
     return Made(value, int(3 * slow) + WITHIN)
 
 
 def steps(random: np.random.Generator) -> Made:
     """Tables that double."""
-    value = np.full(LOOKS, float(MIB))
-    for place in random.integers(0, LOOKS, 4):
+    value = np.full(SNAPSHOTS, float(MIB))
+    for place in random.integers(0, SNAPSHOTS, 4):
         value[place:] *= 2
     return Made(value)
 
 
 def still(_: np.random.Generator) -> Made:
     """Nothing happens."""
-    return Made(np.full(LOOKS, 7.0 * MIB))
+    return Made(np.full(SNAPSHOTS, 7.0 * MIB))
 
 
 HARMLESS = (noise, lasting, chunks, teeth, cache, warm, steps, still)
@@ -113,15 +117,15 @@ def test_what_does_not_leak_is_no_suspect(kind: Callable[[np.random.Generator], 
         random = np.random.default_rng(seed)
         time, made = times(random), kind(random)
         wrong += [
-            (seed, look)
-            for look in range(max(LEAST_LOOKS, made.settled), LOOKS + 1)
-            if trend_of(time[:look], made.value[:look])
+            (seed, snapshot)
+            for snapshot in range(max(LEAST_SNAPSHOTS, made.settled), SNAPSHOTS + 1)
+            if trend_of(time[:snapshot], made.value[:snapshot])
         ]
     assert not wrong
 
 
 def soon_warm(random: np.random.Generator) -> Made:
-    """So soon that a leak has lasted long enough before the last look."""
+    """So soon that a leak has lasted long enough before the last snapshot."""
     return warm(random, slowest=4)
 
 
@@ -140,10 +144,13 @@ def test_a_leak_is_found_when_it_has_passed_the_noise(kind: Callable[[np.random.
         value = made.value + leak
         passed = np.flatnonzero(leak > 1.5 * fall(made.value)[0])
         # A growth must last four times as long as a steeper one before it.
-        limit = max(int(passed[0]) if len(passed) else LOOKS, LEAST_LOOKS, 4 * made.settled) + WITHIN
-        if limit > LOOKS:
+        limit = max(int(passed[0]) if len(passed) else SNAPSHOTS, LEAST_SNAPSHOTS, 4 * made.settled) + WITHIN
+        if limit > SNAPSHOTS:
             continue
-        found = next((look for look in range(LEAST_LOOKS, limit + 1) if trend_of(time[:look], value[:look])), None)
+        found = next(
+            (snapshot for snapshot in range(LEAST_SNAPSHOTS, limit + 1) if trend_of(time[:snapshot], value[:snapshot])),
+            None,
+        )
         if found is None:
             late.append((seed, limit))
         last = trend_of(time, value)
@@ -160,7 +167,7 @@ def test_a_leak_that_begins_later() -> None:
     for seed in range(RUNS):
         random = np.random.default_rng(seed)
         time = times(random)
-        value = 50 * MIB + random.normal(0, MIB / 10, LOOKS)
+        value = 50 * MIB + random.normal(0, MIB / 10, SNAPSHOTS)
         value[60:] += MIB / MINUTE * (time[60:] - time[60])
         found = trend_of(time, value)
         assert found
@@ -175,7 +182,7 @@ def test_a_leak_among_teeth() -> None:
         random = np.random.default_rng(seed)
         time = times(random)
         many = int(random.integers(3, 12))
-        value = 20 * MIB * (np.arange(LOOKS) % many) / many + 5 * MIB / MINUTE * time
+        value = 20 * MIB * (np.arange(SNAPSHOTS) % many) / many + 5 * MIB / MINUTE * time
         found = trend_of(time, value)
         assert found
         assert found.slope.low <= 5 * MIB / MINUTE <= found.slope.high
@@ -183,24 +190,27 @@ def test_a_leak_among_teeth() -> None:
 
 
 @pytest.mark.check
-def test_a_straight_line_of_whole_chunks_is_a_leak_after_ten_looks() -> None:
-    """What is beside the line is less than a chunk, and lasts from look to look: it says nothing against the line."""
+def test_a_straight_line_of_whole_chunks_is_a_leak_after_ten_snapshots() -> None:
+    """What is beside the line is less than a chunk, and lasts from snapshot to snapshot.
+
+    It says nothing against the line.
+    """
     random = np.random.default_rng(5)
     for _ in range(RUNS):
         size = float(random.choice([512, 2016, 3008, 20016]))
         time = np.cumsum(random.uniform(9.9, 10.1, 14))
         value = size * np.floor(random.uniform(20, 200) * time / 10 + random.uniform(0, 1))
-        for looks in range(LEAST_LOOKS, len(time) + 1):
-            found = trend_of(time[:looks], value[:looks])
+        for snapshots in range(LEAST_SNAPSHOTS, len(time) + 1):
+            found = trend_of(time[:snapshots], value[:snapshots])
             assert found
             assert found.first == 0
-            assert found.slope.low <= (value[looks - 1] - value[0]) / (time[looks - 1] - time[0]) * 1.01
+            assert found.slope.low <= (value[snapshots - 1] - value[0]) / (time[snapshots - 1] - time[0]) * 1.01
 
 
 def test_noise_that_lasts_makes_a_line_less_sure() -> None:
     """A random walk is never so straight that its memory does not count."""
     random = np.random.default_rng(6)
-    time = np.asarray(10.0 * np.arange(LEAST_LOOKS), np.float64)
+    time = np.asarray(10.0 * np.arange(LEAST_SNAPSHOTS), np.float64)
     for _ in range(4000):
         value = np.asarray(np.cumsum(random.standard_normal(len(time))), np.float64)
         slope = theil_sen(time, value).slope
@@ -233,7 +243,7 @@ def test_the_slope_by_hand() -> None:
     # The slopes of the pairs: 1, 1.5, 1, 2, 1, 0.5.
     assert made.slope == 1.0
     assert made.sure == pytest.approx(5 / np.sqrt(4 * 3 * 13 / 18), abs=1e-9)
-    assert (made.low, made.high) == (-np.inf, np.inf), "so few looks say nothing"
+    assert (made.low, made.high) == (-np.inf, np.inf), "so few snapshots say nothing"
 
 
 @pytest.mark.check
@@ -244,7 +254,7 @@ def test_equal_values_tell_nothing_of_their_order() -> None:
 
 
 @pytest.mark.check
-def test_one_wild_look_moves_nothing() -> None:
+def test_one_wild_snapshot_moves_nothing() -> None:
     time = np.arange(40.0)
     value = 3 * time
     value[20] = 1e9
@@ -263,4 +273,4 @@ def test_any_series_has_an_answer(values: list[int], gap: float) -> None:
         assert 0 < found.slope.low <= found.slope.slope <= found.slope.high < np.inf
         assert found.slope.sure >= SURE
         assert 0 <= found.stayed <= 1
-        assert 0 <= found.first <= len(values) - LEAST_LOOKS
+        assert 0 <= found.first <= len(values) - LEAST_SNAPSHOTS

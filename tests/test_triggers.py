@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from test_diff import growing
 from test_dump_folder import STEP, disk, files, folder_of, names_in, summary_of
-from test_timeline import HOW, MIB, group_of, opened, started, told
+from test_timeline import HOW, MIB, group_of, next_line, opened, started
 from tools import harness, kernel
 
 from arenascope.dump import Dump
@@ -25,7 +25,7 @@ from arenascope.timeline import cgroup
 from arenascope.timeline import reader as timeline_reader
 from arenascope.timeline.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
 from arenascope.timeline.dump_directory import DumpFolder
-from arenascope.timeline.dump_triggered import DumpKeeper
+from arenascope.timeline.dump_triggered import TriggeredDumps
 from arenascope.timeline.process_group import process_at
 from arenascope.timeline.triggers import AGAIN, Triggers, When, held_by, parse_when
 from arenascope.timeline.watch import Watch
@@ -55,17 +55,17 @@ class Watching:
     def __init__(self, watch: Watch, folder: DumpFolder, said: list[str]) -> None:
         self.watch, self.folder, self.said = watch, folder, said
 
-    def turn(self) -> list[str]:
-        """One turn: which kinds of dumps there are after it."""
-        self.watch.turn(0.001)
+    def poll(self) -> list[str]:
+        """One poll: which kinds of dumps there are after it."""
+        self.watch.poll(0.001)
         return self.kinds()
 
     def kinds(self) -> list[str]:
         return [each.name.split(".")[-2] for each in self.folder.kept()]
 
     def says(self) -> str | None:
-        """What the timeline says of the last turn."""
-        return timeline_reader.read(self.watch.store.path).turns[-1].says
+        """What the timeline says of the last poll."""
+        return timeline_reader.read(self.watch.store.path).polls[-1].notes
 
 
 @contextmanager
@@ -74,60 +74,60 @@ def watching(pid: int, path: Path, when: str, folder: Path | None = None) -> Ite
     assert whens
     said: list[str] = []
     with folder_of(folder or path / "dumps") as dumps, opened(path / "timeline") as file:
-        keeper = DumpKeeper(Triggers(whens), dumps, said.append)
-        yield Watching(Watch(file, group_of(pid), HOW, said.append, keeper), dumps, said)
+        triggered = TriggeredDumps(Triggers(whens), dumps, said.append)
+        yield Watching(Watch(file, group_of(pid), HOW, said.append, triggered), dumps, said)
 
 
 def hold(child: subprocess.Popen[str], megabytes: int) -> None:
     assert child.stdin
     print(megabytes, file=child.stdin, flush=True)
-    assert told(child) == "done\n"
+    assert next_line(child) == "done\n"
 
 
 def test_growth_has_a_dump_at_each_step(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with growing() as grows, watching(grows.pid, tmp_path, "+4M") as watched:
-        assert watched.turn() == []
+        assert watched.poll() == []
         grows.grow(STEP)
-        assert watched.turn() == [], "half a step"
+        assert watched.poll() == [], "half a step"
         grows.grow(STEP)
-        assert watched.turn() == ["growth"]
+        assert watched.poll() == ["growth"]
         now = arenadump.summary(grows.pid)
-        assert watched.turn() == ["growth"]
+        assert watched.poll() == ["growth"]
         grows.grow(-2 * STEP)
-        assert watched.turn() == ["growth"]
+        assert watched.poll() == ["growth"]
         grows.grow(2 * STEP)
-        assert watched.turn() == ["growth"], "it held as much before"
+        assert watched.poll() == ["growth"], "it held as much before"
         grows.grow(2 * STEP)
-        assert watched.turn() == ["growth"] * 2
+        assert watched.poll() == ["growth"] * 2
     (first, second) = files(tmp_path / "dumps")
     assert summary_of(first).ledger["in_use"] == now["ledger"]["in_use"]
     assert summary_of(second).target.pid == grows.pid
     assert first.stat().st_mode & 0o777 == 0o600
     assert first.parent.stat().st_mode & 0o777 == 0o700
-    told = [line for line in watched.said if line.startswith("dump ")]  # a slow look is told, too
-    assert told[0].startswith(f"dump {first.name} (growth: ")
+    next_line = [line for line in watched.said if line.startswith("dump ")]  # a slow snapshot is told, too
+    assert next_line[0].startswith(f"dump {first.name} (growth: ")
 
 
 def test_a_peak_has_a_dump_and_what_comes_back_to_it_has_none(tmp_path: Path) -> None:
     with growing() as grows, watching(grows.pid, tmp_path, "peak") as watched:
-        assert watched.turn() == []
+        assert watched.poll() == []
         grows.grow(STEP)
-        assert watched.turn() == ["peak"]
+        assert watched.poll() == ["peak"]
         grows.grow(-STEP)
-        assert watched.turn() == ["peak"]
+        assert watched.poll() == ["peak"]
         grows.grow(STEP)
-        assert watched.turn() == ["peak"]
+        assert watched.poll() == ["peak"]
         grows.grow(STEP // 16)
-        assert watched.turn() == ["peak"], "hardly higher"
+        assert watched.poll() == ["peak"], "hardly higher"
         grows.grow(STEP)
-        assert watched.turn() == ["peak"] * 2
+        assert watched.poll() == ["peak"] * 2
 
 
-def test_rss_is_asked_between_two_looks(tmp_path: Path) -> None:
-    """Looks are so rare that only a poll can find it."""
+def test_rss_is_asked_between_two_snapshots(tmp_path: Path) -> None:
+    """Snapshots are so rare that only a poll can find it."""
     folder = tmp_path / "dumps"
     with started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         with hourly(child.pid, tmp_path, "rss=100M"):
             assert files(folder) == []
             hold(child, 120)
@@ -160,14 +160,14 @@ def again(leave: Callable[[], None], meet: Callable[[], None], seen: Callable[[]
 
 @contextmanager
 def hourly(pid: int, path: Path, when: str) -> Iterator[list[str]]:
-    """The real command, once it has had the only look of its hour. What it said is known when it has ended."""
+    """The real command, once it has had the only snapshot of its hour. What it said is known when it has ended."""
     words = ["--every=1h", f"--dump-at={when}", f"--dumps={path / 'dumps'}", f"--output={path / 'timeline'}"]
     command = [sys.executable, "-m", "arenascope", "watch", *words, str(pid)]
     said: list[str] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as watch:
         try:
             end = time.monotonic() + PATIENCE
-            while not has_turns(path / "timeline"):
+            while not has_polls(path / "timeline"):
                 assert time.monotonic() < end
                 time.sleep(0.1)
             yield said
@@ -178,9 +178,9 @@ def hourly(pid: int, path: Path, when: str) -> Iterator[list[str]]:
             said += watch.stderr.read().splitlines()
 
 
-def has_turns(timeline: Path) -> bool:
+def has_polls(timeline: Path) -> bool:
     try:
-        return bool(timeline_reader.read(str(timeline)).turns)
+        return bool(timeline_reader.read(str(timeline)).polls)
     except ArenascopeError:  # the watch is about to make it
         return False
 
@@ -195,12 +195,12 @@ def appears(folder: Path, number: int) -> Path:
 
 def test_a_limit_that_stays_met_has_one_dump(tmp_path: Path) -> None:
     with started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         with watching(child.pid, tmp_path, "rss=50M") as watched:
-            assert watched.turn() == []
+            assert watched.poll() == []
             hold(child, 60)
             for _ in range(3):
-                assert watched.turn() == ["rss"]
+                assert watched.poll() == ["rss"]
             members = [process for process in [process_at(child.pid)] if process]
             triggers = Triggers([When("rss", 50 * MIB)])
             assert [triggers.poll(members) for _ in range(3)] == [True, False, False]
@@ -217,24 +217,24 @@ def test_a_cgroup_that_is_nearly_full(tmp_path: Path) -> None:
     except kernel.NotAllowedError as reason:
         pytest.xfail(f"this machine does not allow it: {reason}")
     with group, started(HOLDS) as child:
-        assert told(child) == "ready\n"
+        assert next_line(child) == "ready\n"
         (group.path / "cgroup.procs").write_text(str(child.pid))
         names = ("memory.max", "memory.limit_in_bytes")
         file = next(group.path / name for name in names if (group.path / name).exists())
         file.write_text(str(limit))
         with watching(child.pid, tmp_path, "cgroup=75%") as watched:
-            assert watched.turn() == []
+            assert watched.poll() == []
             hold(child, 50)
             fill = fullest(cgroups_of(child.pid), mounts())
             assert fill
             assert (fill.cgroup, fill.limit) == (str(group.path), limit)
             assert 50 * MIB <= fill.used <= limit
-            assert watched.turn() == ["cgroup"]
-            assert watched.turn() == ["cgroup"]
+            assert watched.poll() == ["cgroup"]
+            assert watched.poll() == ["cgroup"]
             hold(child, -1)
-            assert watched.turn() == ["cgroup"]
+            assert watched.poll() == ["cgroup"]
             hold(child, 50)
-            assert watched.turn() == ["cgroup"] * 2
+            assert watched.poll() == ["cgroup"] * 2
             assert sum(f"{group.path}, of 64.0 MiB" in line for line in watched.said) == 2
             hold(child, -1)
 
@@ -264,28 +264,31 @@ def test_a_number_is_compared_with_its_like_alone(arenadump: harness.Arenadump, 
     with growing() as grows:
         process = process_at(grows.pid)
         assert process
-        looks = []
+        snapshots = []
         for _ in range(4):
             arenadump.check("dump", "-o", tmp_path / "dump", grows.pid)
-            looks.append(summary_of(tmp_path / "dump"))
+            snapshots.append(summary_of(tmp_path / "dump"))
             grows.grow(STEP)
-    held = held_by(looks[0])
-    assert held == sum(looks[0].ledger[row] or 0 for row in ("in_use", "mmapped_in_use", "python_arenas"))
-    assert (looks[0].kernel.rss or 0) > held + 3 * MIB, "resident and in use are too much alike here"
+    held = held_by(snapshots[0])
+    assert held == sum(snapshots[0].ledger[row] or 0 for row in ("in_use", "mmapped_in_use", "python_arenas"))
+    assert (snapshots[0].kernel.rss or 0) > held + 3 * MIB, "resident and in use are too much alike here"
 
     def due(*chosen: Summary) -> list[str]:
         triggers, dump = Triggers([When("growth", MIB)]), Dump(tmp_path / "dump")
-        return ["; ".join(reason.says for reason in triggers.due(process, look, dump)) for look in chosen]
+        return ["; ".join(reason.says for reason in triggers.due(process, snapshot, dump)) for snapshot in chosen]
 
-    blind = [look._replace(ledger=type(look.ledger)({**look.ledger.held, "python_arenas": None})) for look in looks]
+    blind = [
+        snapshot._replace(ledger=type(snapshot.ledger)({**snapshot.ledger.held, "python_arenas": None}))
+        for snapshot in snapshots
+    ]
     assert held_by(blind[1]) is None
-    assert ["in use" in says for says in due(*looks)] == [False, True, True, True]
+    assert ["in use" in says for says in due(*snapshots)] == [False, True, True, True]
     assert ["resident" in says for says in due(*blind)] == [False, True, True, True]
-    assert due(looks[0], blind[0]._replace()) == ["", ""]
-    assert ["resident" in says for says in due(looks[0], blind[1], blind[1])] == [False, True, False]
-    assert ["in use" in says for says in due(blind[0], looks[1], looks[2])] == [False, False, True]
+    assert due(snapshots[0], blind[0]._replace()) == ["", ""]
+    assert ["resident" in says for says in due(snapshots[0], blind[1], blind[1])] == [False, True, False]
+    assert ["in use" in says for says in due(blind[0], snapshots[1], snapshots[2])] == [False, False, True]
     nothing = blind[3]._replace(kernel=blind[3].kernel._replace(rss=None))
-    assert due(looks[0], nothing) == ["", ""]
+    assert due(snapshots[0], nothing) == ["", ""]
 
 
 def test_a_full_disk_is_said_and_the_watch_goes_on(tmp_path: Path) -> None:
@@ -293,17 +296,17 @@ def test_a_full_disk_is_said_and_the_watch_goes_on(tmp_path: Path) -> None:
     with disk(tmp_path / "disk", "size=64m,nr_inodes=3") as place, growing() as grows:
         place.chmod(0o700)
         with watching(grows.pid, tmp_path, "+1M", folder=place) as watched:
-            watched.turn()
+            watched.poll()
             grows.grow(STEP)
-            watched.turn()
+            watched.poll()
             (place / "inode").touch()
             grows.grow(STEP)
-            assert watched.turn() == ["growth"]
-            assert watched.watch.turns == 3
+            assert watched.poll() == ["growth"]
+            assert watched.watch.polls == 3
             assert any("No space left on device (growth: " in line for line in watched.said), watched.said
             (place / "inode").unlink()
             grows.grow(STEP)
-            assert watched.turn() == ["growth"] * 2
+            assert watched.poll() == ["growth"] * 2
             assert names_in(place) == [each.name for each in watched.folder.kept()]
 
 

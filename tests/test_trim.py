@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Giving memory back from inside (inspector/trim), under each glibc: as much as was forecast, and never a byte in use.
 
-The code runs preloaded (tests/programs/trim_preload), in programs that know what they hold; arenadump and gdb look at
+The code runs preloaded (tests/programs/trim_preload), in programs that know what they hold; arenadump and gdb inspect
 the heap from outside, before and afterwards.
 """
 
@@ -75,7 +75,7 @@ def assert_flawless(arenadump: harness.Arenadump, program: Trimmed, libc: debian
     summary = arenadump.summary(program.pid)
     assert summary["snapshot"]["torn_chunks"] == 0
     assert [w for w in summary["warnings"] if w["code"] != "note"] == []
-    oracle = gdb_oracle.look(program.pid, libc.debug)
+    oracle = gdb_oracle.take_snapshot(program.pid, libc.debug)
     chunks = arenadump.chunks(program.pid)
     binned = [chunk for arena in oracle["arenas"] for chunk in arena["binned"]]
     assert len(binned) == len(set(binned))
@@ -107,7 +107,7 @@ def check_links(pid: int, binned: list[int]) -> None:
 
 def bins_of(program: Trimmed, libc: debian.Libc) -> list[int]:
     """The free chunks of all bins, in the order in which malloc would come upon them."""
-    return [chunk for arena in gdb_oracle.look(program.pid, libc.debug)["arenas"] for chunk in arena["binned"]]
+    return [chunk for arena in gdb_oracle.take_snapshot(program.pid, libc.debug)["arenas"] for chunk in arena["binned"]]
 
 
 @pytest.mark.parametrize("hold", [0, BOUNDED])

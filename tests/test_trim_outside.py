@@ -139,7 +139,7 @@ def spans(pid: int, name: str) -> list[str]:
 
 
 def test_nothing_to_give_back_loads_nothing(arenadump: harness.Arenadump) -> None:
-    """A trim that returns less than the agent takes makes a process larger: it is looked at from outside first."""
+    """A trim that returns less than the agent takes makes a process larger: it is inspected from outside first."""
     with started(str(programs.build("causes", "-lpthread")), "in-use") as pid:
         before = (Path(f"/proc/{pid}/maps").read_text(), Path(f"/proc/{pid}/statm").read_text())
         for options in ([], ["--deep", "--max-hold=5ms", "--watch=10s"]):

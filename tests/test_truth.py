@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The inspector against the truth: a program that knows what it holds, glibc's mallinfo, gdb with symbols, the kernel.
 
-Each scenario runs once under each glibc, is looked at from every side while it is parked, and is then trimmed.
+Each scenario runs once under each glibc, is inspected from every side while it is parked, and is then trimmed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SCENARIOS = [
 
 
 @dataclass
-class Look:
+class Reading:
     """All that was seen of one parked program."""
 
     libc: debian.Libc
@@ -77,9 +77,9 @@ class Look:
 
 
 @pytest.fixture(scope="module", params=SCENARIOS, ids=str)
-def look(
+def take_snapshot(
     request: pytest.FixtureRequest, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump
-) -> Iterator[Look]:
+) -> Iterator[Reading]:
     """The tunables that an older glibc does not know it ignores, and the scenario is a test of it all the same."""
     scenario = request.param
     command = harness.under(libc, churn_program, *scenario.options)
@@ -91,20 +91,22 @@ def look(
         summary = arenadump.summary(program.pid)
         rss = (rss_before, harness.smaps(program.pid, "Rss"))
         held, freed = program.held(), program.freed()
-        oracle = gdb_oracle.look(program.pid, libc.debug)
+        oracle = gdb_oracle.take_snapshot(program.pid, libc.debug)
         mallinfo = program.mallinfo()
         before = harness.smaps(program.pid, "Anonymous")
         program.ask("trim")
         trimmed = before - harness.smaps(program.pid, "Anonymous")
-        yield Look(libc, scenario, baseline, chunks, summary, rss, held, freed, oracle, mallinfo, trimmed)
+        yield Reading(libc, scenario, baseline, chunks, summary, rss, held, freed, oracle, mallinfo, trimmed)
 
 
-def test_in_use_is_what_the_program_holds(look: Look) -> None:
-    in_use = look.chunks["in_use"]
-    assert look.held.keys() - in_use.keys() == set(), "held, but not found in use"
-    assert in_use.keys() - look.held.keys() - look.baseline == set(), "found in use, but neither held nor libc's own"
+def test_in_use_is_what_the_program_holds(snapshot: Reading) -> None:
+    in_use = snapshot.chunks["in_use"]
+    assert snapshot.held.keys() - in_use.keys() == set(), "held, but not found in use"
+    assert in_use.keys() - snapshot.held.keys() - snapshot.baseline == set(), (
+        "found in use, but neither held nor libc's own"
+    )
     # Beside the size stands a header of 8 bytes, 16 when mmapped.
-    wrong = {a: (in_use[a], usable) for a, (_, usable) in look.held.items() if in_use[a] - usable not in (8, 16)}
+    wrong = {a: (in_use[a], usable) for a, (_, usable) in snapshot.held.items() if in_use[a] - usable not in (8, 16)}
     assert wrong == {}
 
 
@@ -126,95 +128,95 @@ def test_under_the_libc_of_this_machine(arenadump: harness.Arenadump) -> None:
     assert summary["kernel"]["rss"] in rss
 
 
-@pytest.mark.parametrize("look", [CACHES], indirect=True, ids=str)
-def test_caches_are_what_the_program_freed(look: Look) -> None:
-    assert look.freed
-    for address, requested, ordinal in look.freed:
+@pytest.mark.parametrize("snapshot", [CACHES], indirect=True, ids=str)
+def test_caches_are_what_the_program_freed(snapshot: Reading) -> None:
+    assert snapshot.freed
+    for address, requested, ordinal in snapshot.freed:
         size = max(32, (requested + 8 + 15) & ~15)
-        if ordinal < look.oracle["mp"]["tcache_count"]:
-            assert look.chunks["tcache"].get(address) == size
-        elif size <= 128 and look.libc.release < (2, 43):
-            assert look.chunks["fastbin"].get(address) == size
+        if ordinal < snapshot.oracle["mp"]["tcache_count"]:
+            assert snapshot.chunks["tcache"].get(address) == size
+        elif size <= 128 and snapshot.libc.release < (2, 43):
+            assert snapshot.chunks["fastbin"].get(address) == size
         else:
-            assert address not in look.chunks["in_use"]
+            assert address not in snapshot.chunks["in_use"]
 
 
-def test_lists_are_what_gdb_walks(look: Look) -> None:
-    threads, arenas = look.oracle["threads"], look.oracle["arenas"]
-    assert set(look.chunks["tcache"]) == {e - harness.HEADER for thread in threads for e in thread["entries"]}
-    assert set(look.chunks["fastbin"]) == {chunk for arena in arenas for chunk in arena["fastbins"]}
-    assert set(look.chunks["binned"]) == {chunk for arena in arenas for chunk in arena["binned"]}
-    assert set(look.chunks["top"]) == {arena["top"] for arena in arenas}
+def test_lists_are_what_gdb_walks(snapshot: Reading) -> None:
+    threads, arenas = snapshot.oracle["threads"], snapshot.oracle["arenas"]
+    assert set(snapshot.chunks["tcache"]) == {e - harness.HEADER for thread in threads for e in thread["entries"]}
+    assert set(snapshot.chunks["fastbin"]) == {chunk for arena in arenas for chunk in arena["fastbins"]}
+    assert set(snapshot.chunks["binned"]) == {chunk for arena in arenas for chunk in arena["binned"]}
+    assert set(snapshot.chunks["top"]) == {arena["top"] for arena in arenas}
 
 
-def test_nothing_is_unknown_or_torn(look: Look) -> None:
-    assert look.chunks["unknown"] == {}
-    assert look.summary["snapshot"]["torn_chunks"] == 0
-    assert look.summary["ledger"]["unknown"] == 0
-    assert [w for w in look.summary["warnings"] if w["code"] != "note"] == []
+def test_nothing_is_unknown_or_torn(snapshot: Reading) -> None:
+    assert snapshot.chunks["unknown"] == {}
+    assert snapshot.summary["snapshot"]["torn_chunks"] == 0
+    assert snapshot.summary["ledger"]["unknown"] == 0
+    assert [w for w in snapshot.summary["warnings"] if w["code"] != "note"] == []
 
 
-def test_ledger_sums_to_what_the_kernel_says(look: Look) -> None:
-    ledger = look.summary["ledger"]
-    assert sum(ledger.values()) == look.summary["kernel"]["rss"]
-    assert look.summary["kernel"]["rss"] in look.rss
+def test_ledger_sums_to_what_the_kernel_says(snapshot: Reading) -> None:
+    ledger = snapshot.summary["ledger"]
+    assert sum(ledger.values()) == snapshot.summary["kernel"]["rss"]
+    assert snapshot.summary["kernel"]["rss"] in snapshot.rss
     for row in HEAP_ROWS:
-        assert sum(arena["ledger"][row] for arena in look.summary["arenas"]) == ledger[row], row
+        assert sum(arena["ledger"][row] for arena in snapshot.summary["arenas"]) == ledger[row], row
 
 
-def test_summary_counts_what_chunks_lists(look: Look) -> None:
+def test_summary_counts_what_chunks_lists(snapshot: Reading) -> None:
     for name in ("in_use", "tcache", "fastbin", "binned", "top"):
-        in_heaps = {a: size for a, size in look.chunks[name].items() if a not in look.chunks.mmapped}
-        assert look.summary["chunks"][name] == tally(in_heaps), name
-    held_or_cached = {**look.chunks["in_use"], **look.chunks["tcache"]}
-    mmapped = {a: size for a, size in held_or_cached.items() if a in look.chunks.mmapped}
-    assert look.summary["chunks"]["mmapped"] == tally(mmapped)
+        in_heaps = {a: size for a, size in snapshot.chunks[name].items() if a not in snapshot.chunks.mmapped}
+        assert snapshot.summary["chunks"][name] == tally(in_heaps), name
+    held_or_cached = {**snapshot.chunks["in_use"], **snapshot.chunks["tcache"]}
+    mmapped = {a: size for a, size in held_or_cached.items() if a in snapshot.chunks.mmapped}
+    assert snapshot.summary["chunks"]["mmapped"] == tally(mmapped)
 
 
-def test_fields_are_what_gdb_reads(look: Look) -> None:
-    allocator, oracle = look.summary["allocator"], look.oracle
+def test_fields_are_what_gdb_reads(snapshot: Reading) -> None:
+    allocator, oracle = snapshot.summary["allocator"], snapshot.oracle
     assert int(allocator["main_arena"], 16) == oracle["main_arena"]
     assert int(allocator["mp"], 16) == oracle["mp_"]
     assert allocator["glibc"] == ".".join(map(str, oracle["version"]))
-    for name, value in look.summary["tunables"].items():
+    for name, value in snapshot.summary["tunables"].items():
         if name in oracle["mp"]:
             assert value == oracle["mp"][name], name
-    found = {int(arena["address"], 16): arena for arena in look.summary["arenas"]}
+    found = {int(arena["address"], 16): arena for arena in snapshot.summary["arenas"]}
     assert found.keys() == {arena["address"] for arena in oracle["arenas"]}
     for arena in oracle["arenas"]:
         for name in ("system_mem", "attached_threads"):
             assert found[arena["address"]][name] == arena[name], name
 
 
-def test_counts_agree_with_mallinfo(look: Look) -> None:
-    info, counts = look.mallinfo, look.summary["chunks"]
-    assert info["arena"] == sum(arena["system_mem"] for arena in look.summary["arenas"])
-    assert info["ordblks"] == counts["binned"]["count"] + len(look.summary["arenas"])
+def test_counts_agree_with_mallinfo(snapshot: Reading) -> None:
+    info, counts = snapshot.mallinfo, snapshot.summary["chunks"]
+    assert info["arena"] == sum(arena["system_mem"] for arena in snapshot.summary["arenas"])
+    assert info["ordblks"] == counts["binned"]["count"] + len(snapshot.summary["arenas"])
     assert info["smblks"] == counts["fastbin"]["count"]
     assert info["fsmblks"] == counts["fastbin"]["bytes"]
     assert info["fordblks"] == sum(counts[name]["bytes"] for name in ("fastbin", "binned", "top"))
     # A freed mmapped chunk that sits in a large tcache bin (2.42+) still counts as mapped.
-    if look.scenario.name != "large-tcache":
+    if snapshot.scenario.name != "large-tcache":
         assert info["hblks"] == counts["mmapped"]["count"]
 
 
-def test_trim_returns_what_was_forecast(look: Look) -> None:
-    forecast = look.summary["forecast"]["malloc_trim"]
-    assert abs(look.trimmed - forecast) <= max(look.trimmed // 100, 16 * PAGE)
+def test_trim_returns_what_was_forecast(snapshot: Reading) -> None:
+    forecast = snapshot.summary["forecast"]["malloc_trim"]
+    assert abs(snapshot.trimmed - forecast) <= max(snapshot.trimmed // 100, 16 * PAGE)
 
 
-@pytest.mark.parametrize("look", [WITHHELD], indirect=True, ids=str)
-def test_thread_tops_are_withheld(look: Look) -> None:
+@pytest.mark.parametrize("snapshot", [WITHHELD], indirect=True, ids=str)
+def test_thread_tops_are_withheld(snapshot: Reading) -> None:
     """One free() of 32 MiB raises the trim threshold; then eight threads free all they had."""
-    ledger, forecast = look.summary["ledger"], look.summary["forecast"]
-    assert min(look.rss) > 400 << 20
+    ledger, forecast = snapshot.summary["ledger"], snapshot.summary["forecast"]
+    assert min(snapshot.rss) > 400 << 20
     assert ledger["in_use"] < 1 << 20
-    assert forecast["deep_trim"] > 0.9 * max(look.rss)
-    if look.libc.release < (2, 43):  # malloc_trim(0) gives next to nothing back
-        assert ledger["withheld"] > 0.9 * max(look.rss)
+    assert forecast["deep_trim"] > 0.9 * max(snapshot.rss)
+    if snapshot.libc.release < (2, 43):  # malloc_trim(0) gives next to nothing back
+        assert ledger["withheld"] > 0.9 * max(snapshot.rss)
         assert ledger["releasable"] < 10 << 20
     else:  # it trims thread arenas' tops too
-        assert forecast["malloc_trim"] > 0.8 * max(look.rss)
+        assert forecast["malloc_trim"] > 0.8 * max(snapshot.rss)
 
 
 def tally(chunks: dict[int, int]) -> dict[str, int]:

@@ -18,19 +18,19 @@ import pytest
 from tools import harness, odd, programs, tiers
 from tools.cores import gcore
 from tools.running import started
-from tools.typed import CHUNK_TYPES, SPLIT, TYPES, Truth, build_split, pack, running, told
+from tools.typed import CHUNK_TYPES, SPLIT, TYPES, Truth, build_split, pack, running, split_note
 
 RUST = r"""
 pub struct Session { id: u64, scores: Vec<u32>, peer: Option<Box<Session>>, room: [u64; 5] }
-pub struct Holder { sessions: Vec<Session>, one: Box<Session> }
-static mut ALL: Option<Box<Holder>> = None;
+pub struct Container { sessions: Vec<Session>, one: Box<Session> }
+static mut ALL: Option<Box<Container>> = None;
 fn make(id: u64, peer: Option<Box<Session>>) -> Session {
     Session { id, scores: vec![1; 10], peer, room: [0; 5] }
 }
 fn main() {
     let sessions = (0..500).map(|i| make(i, Some(Box::new(make(i, None))))).collect();
-    let all = Box::new(Holder { sessions, one: Box::new(make(1, None)) });
-    let held: *const Holder = &*all;
+    let all = Box::new(Container { sessions, one: Box::new(make(1, None)) });
+    let held: *const Container = &*all;
     unsafe { ALL = Some(all) };
     println!("ready");
     let mut line = String::new();
@@ -121,7 +121,7 @@ def test_types_are_the_truth(compiler: str, flags: tuple[str, ...]) -> None:
 
 
 def test_types_in_a_clone(program: Truth) -> None:
-    answer = program.compare(program.process.pid, "--mode=snapshot")
+    answer = program.compare(program.process.pid, "--mode=clone")
     assert answer.wrong == []
     assert answer.share >= 0.99
 
@@ -143,7 +143,7 @@ def test_types_in_units_and_files_of_their_own(
 ) -> None:
     with running(build_split(tmp_path, version, *flags, compiler=compiler)) as truth:
         answer = truth.compare(truth.process.pid)
-        assert told(arenadump, truth) is None
+        assert split_note(arenadump, truth) is None
     assert answer.wrong == []
     assert answer.share >= 0.99
 
@@ -158,7 +158,7 @@ def test_types_in_a_file_that_several_share(version: str, tmp_path: Path) -> Non
         shared.parent.mkdir(parents=True, exist_ok=True)
         shared.touch()
     except PermissionError as reason:
-        pytest.skip(f"no file can be put where such files are looked for: {reason}")
+        pytest.skip(f"no file can be put where such files are searched for: {reason}")
     made, other = tmp_path / "typed", tmp_path / "other"
     shutil.copy(programs.build("typed", "-std=c++17", "-O1", version), made)
     shutil.copy(programs.build("typed", "-std=c++17", "-O0", version), other)
@@ -249,11 +249,11 @@ LOST = """
 #include <cstdio>
 struct Plain { long number; Plain *next; long more[6]; };
 struct Object { virtual ~Object() {} long number = 1; };
-struct Holder : Object { Plain *first = new Plain{1, new Plain{2, nullptr, {}}, {}}; };
+struct Container : Object { Plain *first = new Plain{1, new Plain{2, nullptr, {}}, {}}; };
 void lose(bool plain)
 {
     for (int i = 0; i < 1000; i++) {
-        void *lost = plain ? static_cast<void *>(new Plain()) : static_cast<void *>(new Holder());
+        void *lost = plain ? static_cast<void *>(new Plain()) : static_cast<void *>(new Container());
         asm volatile("" : : "r"(lost) : "memory"); // else no compiler would make it
     }
 }
@@ -267,7 +267,7 @@ int main(int count, char **)
 """
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump) -> None:
     """From a lost object's class on. Of what has no class with a name, debug information tells nothing."""
     program = programs.build(LOST, "-g", "-O1", compiler="g++")
@@ -282,7 +282,7 @@ def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump) -> None
         return sums
 
     typed = lost()
-    assert typed["Holder", "vtable"] >= 999  # a register may have the last one still
+    assert typed["Container", "vtable"] >= 999  # a register may have the last one still
     assert typed["Plain", "dwarf"] >= 2 * 999
     assert lost("plain").get(("Plain", "dwarf")) is None
 
@@ -310,7 +310,7 @@ def test_rust() -> None:
     assert found["held::Session"] == 501
     assert found["held::Session[]"] == 1
     assert found["u32[]"] == 1001
-    assert found["held::Holder"] == 1
+    assert found["held::Container"] == 1
 
 
 @pytest.mark.parametrize(("where", "debug"), WAYS)

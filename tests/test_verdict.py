@@ -93,7 +93,7 @@ def test_any_ledger(held: list[int], arenadump: harness.Arenadump, tmp_path_fact
 
 def test_a_part_stands_behind_its_whole(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("mmapped") as pid:
-        findings = look(arenadump, pid)
+        findings = take_snapshot(arenadump, pid)
     rules = [finding.rule for finding in findings]
     assert rules.index("in use") < rules.index("large blocks")
 
@@ -101,7 +101,7 @@ def test_a_part_stands_behind_its_whole(arenadump: harness.Arenadump, tmp_path: 
 # --- Real processes ---------------------------------------------------------------------------------------------------
 
 
-def look(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]:
+def take_snapshot(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]:
     facts = Facts(parse(arenadump.check("summary", "--json", *options, pid)))
     check_order(facts)
     return judge(facts).findings
@@ -110,15 +110,15 @@ def look(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]
 def test_a_leak(arenadump: harness.Arenadump) -> None:
     """The headline, although free pages and a cache of the program's own are there, too."""
     with started([str(programs.build("leak"))], "ready") as pid:
-        findings = look(arenadump, pid)
-        known = look(arenadump, pid, "--graph")[0]
+        findings = take_snapshot(arenadump, pid)
+        known = take_snapshot(arenadump, pid, "--graph")[0]
     first = findings[0]
     assert first.rule == known.rule == "in use"
     assert "200,000 chunks of 496 bytes hold 94.6 MiB; 94.6 MiB is lost." in known.sentence
     assert re.search(r"in (199,999|200,000) chunks is lost: no pointer", known.evidence)
-    assert "A leak looks like this" not in known.evidence, "with a graph it is none any more"
+    assert "A leak resembles this" not in known.evidence, "with a graph it is none any more"
     assert "200,000 chunks of 496 bytes hold 94.6 MiB, perhaps a leak, perhaps a cache." in first.sentence
-    assert "A leak looks like this; so do a cache" in first.evidence
+    assert "A leak resembles this; so do a cache" in first.evidence
     assert "next sizes" not in first.evidence, "the others are next to nothing"
     assert [step.command for step in first.next] == [
         f"arenascope owners {pid}",
@@ -132,27 +132,27 @@ def test_a_leak(arenadump: harness.Arenadump) -> None:
 def test_a_type_that_holds_more_than_a_size_is_named(arenadump: harness.Arenadump) -> None:
     """The chunks of a real process, to which two types have been given."""
     with started([str(programs.build("leak"))], "ready") as pid:
-        told = json.loads(arenadump.check("summary", "--json", "--graph", pid))
+        answer = json.loads(arenadump.check("summary", "--json", "--graph", pid))
     given = [("app::Row", 200_001, 95 << 20), ("<script>", 1, 2 << 20)]
-    told["graph"]["types"] = [
-        {**told["graph"]["types"][0], "type": name, "count": many, "bytes": held, "retained": held}
+    answer["graph"]["types"] = [
+        {**answer["graph"]["types"][0], "type": name, "count": many, "bytes": held, "retained": held}
         for name, many, held in given
     ]
-    finding = judge(Facts(parse(json.dumps(told)))).findings[0]
+    finding = judge(Facts(parse(json.dumps(answer)))).findings[0]
     assert "in use by the application: 200,001 chunks of type app::Row hold 95.0 MiB; 94.6 MiB is lost." in (
         finding.sentence
     )
     assert "The largest sizes: 200,000 chunks of 496 bytes (94.6 MiB)." in finding.evidence
     assert "The next types: <script> (2.0 MiB)." in finding.evidence
-    told["graph"]["types"][0]["bytes"] = 90 << 20
-    smaller = judge(Facts(parse(json.dumps(told)))).findings[0]
+    answer["graph"]["types"][0]["bytes"] = 90 << 20
+    smaller = judge(Facts(parse(json.dumps(answer)))).findings[0]
     assert "200,000 chunks of 496 bytes hold 94.6 MiB; " in smaller.sentence
     assert "The largest types: app::Row (90.0 MiB), <script> (2.0 MiB)." in smaller.evidence
 
 
 def test_few_large_chunks_are_no_suspicion(arenadump: harness.Arenadump) -> None:
     with process("in-use") as pid:  # 1,000 of 64 KiB
-        (finding,) = [finding for finding in look(arenadump, pid) if finding.rule == "in use"]
+        (finding,) = [finding for finding in take_snapshot(arenadump, pid) if finding.rule == "in use"]
     assert "1,000 chunks of 65,552 bytes hold" in finding.sentence
     assert "leak" not in finding.evidence
 
@@ -160,7 +160,7 @@ def test_few_large_chunks_are_no_suspicion(arenadump: harness.Arenadump) -> None
 def test_node(arenadump: harness.Arenadump) -> None:
     program = "const kept=[]; for (let i = 0; i < 400000; i++) kept.push({x: i, s: 'k' + i}); console.log('ready'); "
     with started(["node", "-e", program + "setInterval(() => kept.length, 1000)"], "ready") as pid:
-        first = look(arenadump, pid)[0]
+        first = take_snapshot(arenadump, pid)[0]
     assert first.rule in {"anonymous memory", "managed memory"}
     assert "--heapsnapshot-signal=SIGUSR2" in first.next[0].command
 
@@ -169,7 +169,7 @@ def test_java(arenadump: harness.Arenadump) -> None:
     jvm = jvms.required()
     source = programs.SOURCES / "java/Holds.java"
     with started([jvm.tool("java"), "-Xmx256m", str(source), "100", "30"], "ready") as pid:
-        findings = look(arenadump, pid)
+        findings = take_snapshot(arenadump, pid)
     first = findings[0]
     assert first.rule == "managed memory"
     assert "used by its own count" in first.evidence
@@ -188,7 +188,7 @@ def test_php(arenadump: harness.Arenadump) -> None:
     if not shutil.which("php"):
         pytest.skip("php is not installed (Debian: php-cli)")
     with started(["php", str(programs.SOURCES / "holds.php")], " ") as pid:
-        (finding,) = [finding for finding in look(arenadump, pid) if finding.rule == "other malloc"]
+        (finding,) = [finding for finding in take_snapshot(arenadump, pid) if finding.rule == "other malloc"]
     assert "in the memory of PHP" in finding.sentence
     assert "memory_get_usage()" in finding.evidence
 
@@ -198,7 +198,7 @@ LISTS = "kept = [[i] for i in range(300_000)]; print('ready', flush=True); input
 
 def test_python_with_its_types(arenadump: harness.Arenadump) -> None:
     with started([sys.executable, "-c", LISTS], "ready") as pid:
-        plain, counted = look(arenadump, pid), look(arenadump, pid, "--objects")
+        plain, counted = take_snapshot(arenadump, pid), take_snapshot(arenadump, pid, "--objects")
     assert plain[0].rule == counted[0].rule == "Python's arenas"
     objects, owners = f"arenascope summary {pid} --objects", f"arenascope owners {pid}"
     assert [step.command for step in plain[0].next] == [objects, owners]
@@ -213,7 +213,7 @@ def test_python_whose_memory_is_mallocs(arenadump: harness.Arenadump) -> None:
     with started(
         [sys.executable, "-c", LISTS.replace("[i]", "bytes(1000)").replace("300_000", "60_000")], "ready"
     ) as pid:
-        plain, counted = look(arenadump, pid), look(arenadump, pid, "--objects")
+        plain, counted = take_snapshot(arenadump, pid), take_snapshot(arenadump, pid, "--objects")
     assert plain[0].rule == counted[0].rule == "in use"
     assert plain[0].next[0].command == f"arenascope summary {pid} --objects"
     assert re.search(r"bytes: (59,9|6\d,)\d+ objects, 59", counted[0].evidence)  # code is bytes, too
@@ -222,7 +222,7 @@ def test_python_whose_memory_is_mallocs(arenadump: harness.Arenadump) -> None:
 def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> None:
     program = "GC.disable; a = Array.new(20_000) { 'x' * 3000 }; a = nil; puts :ready; $stdout.flush; sleep"
     with started(["ruby", "-e", program], "ready") as pid:
-        first = look(arenadump, pid)[0]
+        first = take_snapshot(arenadump, pid)[0]
     assert first.rule == "in use"
     assert "perhaps garbage, perhaps a leak, perhaps a cache" in first.sentence
     assert "garbage included, until Ruby's next full GC" in first.evidence

@@ -102,10 +102,10 @@ def test_a_kernel_that_is_there_for_one_check() -> None:
 
 def test_the_version_of_cgroups_and_what_a_soak_counted_are_told() -> None:
     event = '@@vm {"event": "machine", "cgroups": "2, PSI", "flags": []}'
-    soak = EVENT.replace('"a"', '"soak_headroom.py --looks 1"') % "passed"
+    soak = EVENT.replace('"a"', '"soak_headroom.py --snapshots 1"') % "passed"
     outcome = [(OLDEST, [said(event, soak, END)])]
     assert "| memory cgroups | 2, PSI " in table(outcome, ["short"])
-    assert any(line.endswith("soak_headroom.py --looks 1: because") for line in reasons(outcome))
+    assert any(line.endswith("soak_headroom.py --snapshots 1: because") for line in reasons(outcome))
 
 
 def test_no_tests_is_no_pass() -> None:

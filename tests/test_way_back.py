@@ -25,9 +25,9 @@ def inject(arenadump: harness.Arenadump, pid: int) -> str:
 
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("how", HOW)
-def test_it_is_looked_at_and_injected(arenadump: harness.Arenadump, how: str, tiles: str) -> None:
+def test_it_is_inspected_and_injected(arenadump: harness.Arenadump, how: str, tiles: str) -> None:
     with held.holding(how, tiles) as pid:
-        for mode in ("auto", "snapshot", "freeze", "live"):
+        for mode in ("auto", "clone", "freeze", "live"):
             arenadump.check("summary", "--mode", mode, pid)
         assert inject(arenadump, pid) == "loaded"
         assert inject(arenadump, pid) == "present"

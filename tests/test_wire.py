@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
-from arenascope.dump_records import SECTIONS
 from tools import command, harness, programs
 
 from arenascope import __version__
 from arenascope.dump import Dump
+from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError, Code, DumpError
-from arenascope.snapshot import capture
+from arenascope.snapshot import take_snapshot
 from arenascope.summary import document_of, printed
 
 
@@ -71,9 +71,9 @@ def test_a_dump_has_its_summary(churn: harness.Churn, tmp_path: Path, arenadump:
     path = tmp_path / "dump"
     assert arenadump.run("dump", churn.pid, "--mode=freeze", "-o", path).returncode == 0
     own = Dump(path).summary.tobytes().decode()
-    told = printed(str(path))
+    again = printed(str(path))
     assert '"kind": "process"' in own
-    assert told == own.replace('"kind": "process"', '"kind": "dump"', 1).replace(
+    assert again == own.replace('"kind": "process"', '"kind": "dump"', 1).replace(
         '"dump_of": null', '"dump_of": "process"', 1
     )
     assert document_of(Dump(path))["target"]["kind"] == "dump"
@@ -154,9 +154,9 @@ def test_no_file_is_left(churn: harness.Churn, tmp_path: Path, monkeypatch: pyte
     """What is read at once has no name, also where it fails."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    look = capture(str(churn.pid))
+    taken = take_snapshot(str(churn.pid))
     assert list(tmp_path.iterdir()) == []
-    assert look.dump.meta["pid"] == churn.pid
+    assert taken.dump.meta["pid"] == churn.pid
     with pytest.raises(ArenascopeError, match="there is no process"):
-        capture("999999999")
+        take_snapshot("999999999")
     assert list(tmp_path.iterdir()) == []

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_timeline import look_at, opened, started, told
+from test_timeline import next_line, opened, started, take_of
 from tools.tab import Tab
 
 from arenascope.report.html import render
 from arenascope.report.timeline_page import build
-from arenascope.timeline.store import Taken, Turn
+from arenascope.timeline.store import Poll, Taken
 
 SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "phone": (400, 844)}
@@ -50,7 +50,7 @@ for line in sys.stdin:
 
 def moved(child: Any) -> None:
     print("x", file=child.stdin, flush=True)
-    assert told(child) == "moved\n"
+    assert next_line(child) == "moved\n"
 
 
 def page_of(timeline: Path) -> Path:
@@ -59,31 +59,31 @@ def page_of(timeline: Path) -> Path:
     return path
 
 
-def written(path: Path, turns: list[tuple[int, list[Taken]]], every: int = 10) -> Path:
-    """A timeline of looks: a turn every ten seconds, each with its generation."""
+def written(path: Path, polls: list[tuple[int, list[Taken]]], every: int = 10) -> Path:
+    """A timeline of snapshots: a poll every ten seconds, each with its generation."""
     with opened(path) as file:
-        for number, (generation, looks) in enumerate(turns):
-            file.add(Turn(BEGIN + number * every * SECOND, generation, len(looks), 1000, 10_000, None, looks))
+        for number, (generation, snapshots) in enumerate(polls):
+            file.add(Poll(BEGIN + number * every * SECOND, generation, len(snapshots), 1000, 10_000, None, snapshots))
     return path
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A process that is started twice, and grows: 7 turns and 9."""
-    turns: list[tuple[int, list[Taken]]] = []
+    """A process that is started twice, and grows: 7 polls and 9."""
+    polls: list[tuple[int, list[Taken]]] = []
     for generation, many in ((1, 7), (2, 9)):
         with started(MOVES) as child:
             for _ in range(many):
                 moved(child)
-                turns.append((generation, [look_at(child.pid, "--mode=freeze")]))
-    return written(tmp_path_factory.mktemp("timeline") / "timeline", turns)
+                polls.append((generation, [take_of(child.pid, "--mode=freeze")]))
+    return written(tmp_path_factory.mktemp("timeline") / "timeline", polls)
 
 
 @pytest.fixture(scope="module")
-def one_look(tmp_path_factory: pytest.TempPathFactory) -> Taken:
+def one_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Taken:
     with started(MOVES) as child:
         moved(child)
-        return look_at(child.pid, "--mode=freeze")
+        return take_of(child.pid, "--mode=freeze")
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def tab(browser: Any, real: Path) -> Iterator[Tab]:
     assert not said
 
 
-def show(tab: Tab, moment: int) -> None:
-    tab.js("moment => course.show(moment)", moment)
+def show(tab: Tab, digest: int) -> None:
+    tab.js("instant => course.show(instant)", digest)
 
 
 def held(tab: Tab, name: str, kind: str = "now") -> int | None:
@@ -105,7 +105,7 @@ def held(tab: Tab, name: str, kind: str = "now") -> int | None:
 
 
 def screenshots(browser: Any, page: Path, name: str, scheme: str) -> None:
-    """Kept to be looked at; nothing is wider than the window."""
+    """Pinned to be inspected; nothing is wider than the window."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     tab = Tab(browser, page, color_scheme=scheme)
     for kind, (width, height) in SIZES.items():

@@ -3,33 +3,33 @@
 //
 // The units, each above those that it uses:
 //
-//   signal_mask.c    keeps signals away from a thread of the application in which the agent works
-//   log.c            one line for each event, to stderr or a file
-//   errors.c         the last error of each thread, and texts for errno
-//   state.c          the state below, and its lock
-//   thread.c         a thread made by libc, and its stack
-//   last_thread.c    the agent's threads, and the one in which exit() runs where no thread of the program is left
-//   self.c           this process as a target, and its malloc
-//   arena_lock.c     locks each arena while a capture walks it
-//   pattern.c        the names of dumps
-//   capture.c        a capture of this process, as a dump or as a summary
-//   trim.c           a trim of this process, and its forecast
-//   policy.c         the automatic trim; policy_text.c reads $ARENASCOPE_TRIM
-//   record.c         a profile that a client of the control socket asks for
-//   dump_folder.c    a directory with the newest dumps, in a bounded part of the disk
-//   dump_at.c        dumps at a condition; dump_words.c reads $ARENASCOPE_DUMP_AT
-//   control.c        the control socket
-//   descriptors.c    a descriptor table of its own for a thread
-//   worker.c         the worker thread, which writes dumps, runs the policy and serves the control socket
-//   signal_safety.c  whether a signal handler may start a thread
-//   exit_dump.c      the wait at exit() for a dump that was asked for
-//   signals.c        the signal that asks for a dump
-//   start.c          the start of the library, and of a child of fork()
-//   exit_look.c      the wait at exit() for a look from outside
-//   preloaded.c      what the environment asks of a preloaded library alone
-//   full_record.c    the thread that writes a full record into its file (the gem is built without it)
-//   environment.c    what the environment asks for (the gem is built without it)
-//   api.c            the functions of arenascope.h
+//   signal_mask.c      keeps signals away from a thread of the application in which the agent works
+//   log.c              one line for each event, to stderr or a file
+//   errors.c           the last error of each thread, and texts for errno
+//   state.c            the state below, and its lock
+//   thread.c           a thread made by libc, and its stack
+//   last_thread.c      the agent's threads, and the one in which exit() runs where no thread of the program is left
+//   own_process.c      this process as a target, and its malloc
+//   arena_lock.c       locks each arena while a snapshot walks it
+//   dump_name.c        the names of dumps
+//   own_snapshot.c     a snapshot of this process, as a dump or as a summary
+//   trim.c             a trim of this process, and its forecast
+//   policy.c           the automatic trim; policy_parse.c reads $ARENASCOPE_TRIM
+//   profile_session.c  a profile that a client of the control socket asks for
+//   dump_folder.c      a directory with the newest dumps, in a bounded part of the disk
+//   dump_at.c          dumps at a condition; dump_at_parse.c reads $ARENASCOPE_DUMP_AT
+//   control.c          the control socket
+//   descriptors.c      a descriptor table of its own for a thread
+//   worker.c           the worker thread, which writes dumps, runs the policy and serves the control socket
+//   signal_safety.c    whether a signal handler may start a thread
+//   exit_dump.c        the wait at exit() for a dump that was asked for
+//   signals.c          the signal that asks for a dump
+//   start.c            the start of the library, and of a child of fork()
+//   exit_leaks.c     the wait at exit() for a snapshot from outside
+//   preloaded.c        what the environment asks of a preloaded library alone
+//   trace_file.c       the thread that writes a trace into its file (the gem is built without it)
+//   environment.c      what the environment asks for (the gem is built without it)
+//   api.c              the functions of arenascope.h
 #pragma once
 
 #include "arenascope.h"
@@ -70,7 +70,7 @@ extern char as_agent_pattern[PATH_MAX]; // of the dumps' names, absolute; protec
 // (cold.ld), so that these share a page.
 #define AS_AGENT_RARE __attribute__((section(".bss.as_rare")))
 
-// A lock among the agent's own threads and callers. It is held for moments, and never across a call into malloc or the loader.
+// A lock among the agent's own threads and callers. It is held briefly, and never across a call into malloc or the loader.
 void as_agent_lock(void);
 void as_agent_unlock(void);
 

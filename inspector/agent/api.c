@@ -2,9 +2,9 @@
 // The functions of arenascope.h. Each does its work in the calling thread, where it blocks signals and cancellation, and keeps
 // errno. What it leaves behind is the reason of a failure, for arenascope_error().
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
 #include "agent/dump_at.h"
 #include "agent/errors.h"
+#include "agent/own_snapshot.h"
 #include "agent/policy.h"
 #include "agent/profile_session.h"
 #include "agent/signal_mask.h"
@@ -77,13 +77,13 @@ int arenascope_dump_fd(int fd, unsigned flags)
 int arenascope_summarize(struct arenascope_summary *out)
 {
     struct as_api_call call = begin_call();
-    struct as_agent_capture capture = {0};
+    struct as_agent_snapshot snapshot = {0};
     bool ok = (out && out->size >= sizeof out->size) ||
               as_fail(call.err, AS_USAGE, "the summary's size is not set (ARENASCOPE_INIT)");
-    ok = ok && as_agent_capture(&capture, -1, call.err);
+    ok = ok && as_agent_snapshot(&snapshot, -1, call.err);
     if (ok)
-        as_agent_summary(&capture, out);
-    as_agent_capture_free(&capture);
+        as_agent_summary(&snapshot, out);
+    as_agent_snapshot_free(&snapshot);
     return end_call(&call, ok);
 }
 

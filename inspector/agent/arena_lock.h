@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Locks each arena while a capture walks it, so that malloc does not change the arena meanwhile.
+// Locks each arena while a snapshot walks it, so that malloc does not change the arena meanwhile.
 #pragma once
 
 #include "snapshot/snapshot.h"
@@ -12,5 +12,5 @@ struct as_arena_locks {
     uint64_t fresh;      // arenas that have been read again under their locks
 };
 
-// For as_capture_options.hold. `locks` is all zero, and must outlive the capture.
+// For as_snapshot_options.hold. `locks` is all zero, and must outlive the snapshot.
 struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *locks);

@@ -2,9 +2,9 @@
 // Serves the control socket. The worker thread runs all of this.
 #include "agent/control.h"
 #include "agent/log.h"
+#include "agent/own_process.h"
 #include "agent/policy.h"
 #include "agent/profile_session.h"
-#include "agent/own_process.h"
 #include "agent/trim.h"
 #include "control/protocol.h"
 #include "target/process/procfs.h"
@@ -17,7 +17,7 @@
 void as_control_server_open(struct as_control_server *server)
 {
     *server = (struct as_control_server){.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                                         .recording = -1};
+                                         .profiling = -1};
     for (int i = 0; i < AS_CONTROL_CLIENTS; i++)
         server->clients[i] = -1;
     // An address without a name: the kernel chooses a name that is not in use.
@@ -127,16 +127,16 @@ static void disconnect(struct as_control_server *server, int i)
 }
 
 // A profile lasts no longer than the connection of who began it: whatever becomes of a client, the process runs as before.
-static bool end_recording(struct as_control_server *server, int by, struct as_error *err)
+static bool end_profile(struct as_control_server *server, int by, struct as_error *err)
 {
-    int owner = server->recording;
-    server->recording = -1;
+    int owner = server->profiling;
+    server->profiling = -1;
     if (owner >= 0 && owner != by)
         disconnect(server, owner);
-    return as_agent_record_end(err);
+    return as_agent_profile_end(err);
 }
 
-static void tell_of_policy(struct as_control_reply *reply)
+static void reply_with_policy(struct as_control_reply *reply)
 {
     reply->policy.stats.size = sizeof reply->policy.stats;
     reply->policy.on = as_policy_statistics(&reply->policy.stats);
@@ -167,21 +167,21 @@ static bool answer(struct as_control_server *server, int i, const struct as_cont
         case AS_CONTROL_RESIDENT:
             ok = as_self_resident(&reply.resident, &err);
             break;
-        case AS_CONTROL_RECORD:
-        case AS_CONTROL_RECORD_ENTRIES:
-            ok = as_agent_record(request->rates, request->operation == AS_CONTROL_RECORD_ENTRIES, &reply, &err);
-            server->recording = ok ? i : server->recording;
+        case AS_CONTROL_PROFILE:
+        case AS_CONTROL_PROFILE_ENTRIES:
+            ok = as_agent_profile_begin(request->rates, request->operation == AS_CONTROL_PROFILE_ENTRIES, &reply, &err);
+            server->profiling = ok ? i : server->profiling;
             reply.missing.entries = as_agent_entries();
             break;
-        case AS_CONTROL_RECORD_END:
-            ok = end_recording(server, i, &err);
+        case AS_CONTROL_PROFILE_END:
+            ok = end_profile(server, i, &err);
             reply.missing.entries = as_agent_entries();
             break;
         case AS_CONTROL_RECORDER_ROOM:
             ok = as_agent_open_recorder_room(&err);
             break;
         case AS_CONTROL_POLICY:
-            tell_of_policy(&reply);
+            reply_with_policy(&reply);
             break;
         default:
             ok = as_fail(&err, AS_UNSUPPORTED, "the agent in the process (version %s) does not know operation %u",
@@ -222,7 +222,7 @@ void as_control_server_handle(struct as_control_server *server, const struct pol
         if (stays)
             continue;
         struct as_error err = {0};
-        if (server->recording == i && !end_recording(server, i, &err))
+        if (server->profiling == i && !end_profile(server, i, &err))
             as_log("%s", err.text);
         disconnect(server, i);
     }

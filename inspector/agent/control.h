@@ -11,7 +11,7 @@ enum { AS_CONTROL_CLIENTS = 8, AS_CONTROL_FDS = AS_CONTROL_CLIENTS + 1 };
 struct as_control_server {
     int listener; // -1: there is none
     int clients[AS_CONTROL_CLIENTS];
-    int recording; // which of them began the profile; -1: none
+    int profiling; // which of them began the profile; -1: none
     bool refused;  // no descriptor is left for a client that waits: the listener is left out once
 };
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// When the agent writes a dump by itself. Rss, and how much was allocated, are asked once a second. What is in use takes a look, in which each arena is locked as long
-// as the walk takes: one in `every`, and never more than 0.5 % of a processor. The look that meets a condition is the dump.
+// When the agent writes a dump by itself. Rss, and how much was allocated, are asked once a second. What is in use takes a snapshot, in
+// which each arena is locked as long
+// as the walk takes: one in `every`, and never more than 0.5 % of a processor. The snapshot that meets a condition is the dump.
 #include "agent/dump_at.h"
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
-#include "agent/log.h"
 #include "agent/dump_name.h"
+#include "agent/log.h"
+#include "agent/own_snapshot.h"
 #include "agent/policy.h"
 #include "agent/worker.h"
 #include "dump/dump.h"
@@ -30,7 +31,7 @@ static struct {
     struct as_dump_wish wish;
     uint32_t of; // `wishes`
     pid_t pid;   // a child of fork() begins anew
-    uint64_t next_look, next_poll;
+    uint64_t next_check, next_poll;
     bool begun;
     bool unknown; // the profile of a condition has ended, and this was said
 } own;
@@ -78,7 +79,7 @@ bool as_dump_at_start(const char *when, const char *directory, unsigned flags, s
     return failed == 0 || as_fail(err, AS_NO_MEMORY, "no thread can be started for dumps: %s", strerror(failed));
 }
 
-static void learn(uint64_t now)
+static void update_readings(uint64_t now)
 {
     as_agent_lock();
     bool anew = own.of != wishes || own.pid != as_agent.pid;
@@ -101,7 +102,7 @@ static void learn(uint64_t now)
         count_from(&own.wish, 0);
     own.begun = own.unknown = false;
     own.next_poll = now + SECOND; // not while the program is being loaded: some rows are unknown then
-    own.next_look = now + (own.wish.every < SECOND ? own.wish.every : SECOND);
+    own.next_check = now + (own.wish.every < SECOND ? own.wish.every : SECOND);
     char pattern[PATH_MAX];
     memcpy(pattern, own.wish.directory, sizeof pattern);
     if (own.wish.count > 0 && !as_pattern_expand(pattern, 0, own.wish.directory, sizeof own.wish.directory)) {
@@ -110,7 +111,7 @@ static void learn(uint64_t now)
     }
 }
 
-// Whether a condition needs no look: it is asked once a second.
+// Whether a condition needs no snapshot: it is asked once a second.
 static bool is_polled(enum as_dump_when when)
 {
     return when == AS_DUMP_RSS || when == AS_DUMP_ALLOCATED;
@@ -167,7 +168,7 @@ static uint64_t in_use(const struct as_ledger *l)
     return sum;
 }
 
-// Whether a process holds so much more than at the last dump for this condition, or at the first look. A number is compared with its
+// Whether a process holds so much more than at the last dump for this condition, or at the first snapshot. A number is compared with its
 // like: where it is unknown now and then what is in use, Rss is compared with Rss.
 static bool has_grown(struct as_dump_condition *c, const uint64_t held[AS_HELD_MEASURES])
 {
@@ -201,7 +202,7 @@ static bool is_met(struct as_dump_condition *c, const uint64_t held[AS_HELD_MEAS
     return met;
 }
 
-// Which conditions a look meets: "peak+rss"; "": none.
+// Which conditions a snapshot meets: "peak+rss"; "": none.
 static void meets(const struct as_store *s, char *reasons, size_t size)
 {
     static const char words[][10] = {
@@ -219,35 +220,36 @@ static void meets(const struct as_store *s, char *reasons, size_t size)
         }
 }
 
-static void look(void)
+static void take_dump(void)
 {
     struct as_error err = {0};
     struct as_dump_condition before[AS_DUMP_CONDITIONS];
     memcpy(before, own.wish.conditions, sizeof before);
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
-    struct as_agent_capture capture = {0};
+    struct as_agent_snapshot snapshot = {0};
     char reasons[48] = "";
     char name[NAME_MAX + 1];
     bool chunks = own.wish.flags & ARENASCOPE_CHUNKS;
     // In memory, until it is known whether it is kept, and how large it is.
-    bool ok = as_dump_begin(&w, NULL, &err) && as_agent_capture(&capture, chunks ? w.file.fd : -1, &err);
+    bool ok = as_dump_begin(&w, NULL, &err) && as_agent_snapshot(&snapshot, chunks ? w.file.fd : -1, &err);
     if (ok)
-        meets(&capture.store, reasons, sizeof reasons);
+        meets(&snapshot.store, reasons, sizeof reasons);
     if (ok && !own.begun)
         as_log("dumps at a condition from now on, in %s", own.wish.directory);
     own.begun |= ok;
     if (ok && reasons[0]) {
-        ok = as_dump_finish(&w, &capture.store, &err) && as_dump_folder_keep(&own.wish, w.file.fd, reasons, name, &err);
+        ok =
+            as_dump_finish(&w, &snapshot.store, &err) && as_dump_folder_keep(&own.wish, w.file.fd, reasons, name, &err);
         if (ok)
             as_log("wrote %s/%s", own.wish.directory, name);
         else
-            memcpy(own.wish.conditions, before, sizeof before); // the next look tries again
+            memcpy(own.wish.conditions, before, sizeof before); // the next snapshot tries again
     }
     if (!ok)
         as_log("no dump%s%s%s: %s", reasons[0] ? " (" : "", reasons, reasons[0] ? ")" : "", err.text);
     if (!ok && err.code == AS_NO_MALLOC)
         own.wish.count = 0;
-    as_agent_capture_free(&capture);
+    as_agent_snapshot_free(&snapshot);
     as_dump_close(&w);
 }
 
@@ -261,25 +263,25 @@ static uint64_t thread_ns(void)
 int as_dump_at_run(void)
 {
     uint64_t now = as_now_ns();
-    learn(now);
+    update_readings(now);
     bool polls = has(true);
-    bool looks = has(false);
-    bool due = looks && now >= own.next_look;
+    bool checks = has(false);
+    bool due = checks && now >= own.next_check;
     if (polls && now >= own.next_poll) {
         due |= reaches_limit();
         own.next_poll = now + SECOND;
     }
     if (due) {
         uint64_t before = thread_ns();
-        look();
+        take_dump();
         uint64_t rest = (thread_ns() - before) * SHARE;
         now = as_now_ns();
-        own.next_look = now + (rest > own.wish.every ? rest : own.wish.every);
+        own.next_check = now + (rest > own.wish.every ? rest : own.wish.every);
         own.next_poll = now + (rest > SECOND ? rest : SECOND);
     }
     if (own.wish.count == 0)
         return -1;
-    uint64_t next = !looks ? own.next_poll : !polls || own.next_look < own.next_poll ? own.next_look : own.next_poll;
+    uint64_t next = !checks ? own.next_poll : !polls || own.next_check < own.next_poll ? own.next_check : own.next_poll;
     uint64_t wait = next > now ? (next - now) / 1000000 + 1 : 0;
     return wait > INT_MAX ? INT_MAX : (int)wait;
 }

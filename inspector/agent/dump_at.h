@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dumps that the agent writes by itself: at a peak, after growth, at an amount of Rss, after so many bytes allocated. The worker thread does it. The code lies with the
+// Dumps that the agent writes by itself: at a peak, after growth, at an amount of Rss, after so many bytes allocated. The worker thread
+// does it. The code lies with the
 // recorder's (cold.ld): an injected library comes without it.
 #pragma once
 
@@ -28,12 +29,12 @@ struct as_dump_wish {
     struct as_dump_condition conditions[AS_DUMP_CONDITIONS];
     uint32_t count;
     uint32_t flags;      // ARENASCOPE_CHUNKS
-    uint64_t every;      // nanoseconds between two looks
+    uint64_t every;      // nanoseconds between two snapshots
     uint64_t keep, most; // how many dumps, and how many bytes of all of them
     char directory[PATH_MAX];
 };
 
-// dump_words.c: reads "peak,+64M,rss=1G,allocated=1G,every=10s,keep=8,dumps-size=1G", any of these. AS_USAGE.
+// dump_at_parse.c: reads "peak,+64M,rss=1G,allocated=1G,every=10s,keep=8,dumps-size=1G", any of these. AS_USAGE.
 bool as_dump_words_read(const char *text, struct as_dump_wish *wish, struct as_error *err);
 
 // dump_folder.c: keeps the dump that `fd` has in the wish's directory, for these reasons ("peak+rss"), and lets older ones go. `name`: of
@@ -44,5 +45,5 @@ bool as_dump_folder_keep(const struct as_dump_wish *wish, int fd, const char *re
 // Replaces what is wanted (`when` NULL: no dumps), and starts the worker thread, or wakes it. `directory` NULL: "arenascope.dumps".
 // AS_UNSUPPORTED: a condition needs a profile, and none is being made.
 bool as_dump_at_start(const char *when, const char *directory, unsigned flags, struct as_error *err);
-// Looks where it is time, and keeps a dump where a condition is met. After how many milliseconds to call again; -1: never.
+// Snapshots where it is time, and keeps a dump where a condition is met. After how many milliseconds to call again; -1: never.
 int as_dump_at_run(void);

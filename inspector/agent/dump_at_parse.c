@@ -37,7 +37,7 @@ static bool read_time(const char *text, size_t length, uint64_t *out)
     return read_amount(text, length, "smhd", factors, out) && !__builtin_mul_overflow(*out, SECOND, out);
 }
 
-static bool begins(const char *text, size_t length, const char *word, const char **value, size_t *left)
+static bool begins_with_word(const char *text, size_t length, const char *word, const char **value, size_t *left)
 {
     size_t size = strlen(word);
     if (length < size || memcmp(text, word, size) != 0)
@@ -47,7 +47,7 @@ static bool begins(const char *text, size_t length, const char *word, const char
     return true;
 }
 
-static bool add(struct as_dump_wish *wish, enum as_dump_when when, uint64_t amount)
+static bool add_condition(struct as_dump_wish *wish, enum as_dump_when when, uint64_t amount)
 {
     if (wish->count == AS_DUMP_CONDITIONS)
         return false;
@@ -62,18 +62,18 @@ static bool read_word(const char *text, size_t length, struct as_dump_wish *wish
     size_t left;
     uint64_t n;
     if (length == 4 && memcmp(text, "peak", 4) == 0)
-        return add(wish, AS_DUMP_PEAK, 0);
-    if (begins(text, length, "+", &value, &left))
-        return read_size(value, left, &n) && add(wish, AS_DUMP_GROWTH, n);
-    if (begins(text, length, "rss=", &value, &left))
-        return read_size(value, left, &n) && add(wish, AS_DUMP_RSS, n);
-    if (begins(text, length, "allocated=", &value, &left))
-        return read_size(value, left, &n) && add(wish, AS_DUMP_ALLOCATED, n);
-    if (begins(text, length, "every=", &value, &left))
+        return add_condition(wish, AS_DUMP_PEAK, 0);
+    if (begins_with_word(text, length, "+", &value, &left))
+        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_GROWTH, n);
+    if (begins_with_word(text, length, "rss=", &value, &left))
+        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_RSS, n);
+    if (begins_with_word(text, length, "allocated=", &value, &left))
+        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_ALLOCATED, n);
+    if (begins_with_word(text, length, "every=", &value, &left))
         return read_time(value, left, &wish->every);
-    if (begins(text, length, "keep=", &value, &left))
+    if (begins_with_word(text, length, "keep=", &value, &left))
         return read_amount(value, left, "", NULL, &wish->keep) && wish->keep <= MOST_KEEP;
-    if (begins(text, length, "dumps-size=", &value, &left))
+    if (begins_with_word(text, length, "dumps-size=", &value, &left))
         return read_size(value, left, &wish->most) && wish->most >= LEAST_MOST;
     return false;
 }

@@ -116,7 +116,7 @@ static bool goes_first(const char *name, const char *now, const struct kept *kep
 }
 
 // `stays`: the name of a dump that does not go; NULL: none.
-static void count(int directory, const char *name, const char *now, const char *stays, struct kept *kept)
+static void count_dump(int directory, const char *name, const char *now, const char *stays, struct kept *kept)
 {
     struct stat st;
     size_t at = time_of(name);
@@ -137,7 +137,7 @@ static void count(int directory, const char *name, const char *now, const char *
     }
 }
 
-static bool scan(int directory, const char *stays, struct kept *kept)
+static bool scan_dump_folder(int directory, const char *stays, struct kept *kept)
 {
     struct directory_entry {
         uint64_t inode, offset;
@@ -155,7 +155,7 @@ static bool scan(int directory, const char *stays, struct kept *kept)
     while ((got = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < got;) {
             const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
-            count(directory, entry->name, now, stays, kept);
+            count_dump(directory, entry->name, now, stays, kept);
             at += entry->length;
         }
     return got == 0;
@@ -204,7 +204,7 @@ static int open_folder(const struct as_dump_wish *wish, struct as_error *err)
 
 static bool drop_first(int directory, struct kept *kept)
 {
-    return kept->first[0] && unlinkat(directory, kept->first, 0) == 0 && scan(directory, NULL, kept);
+    return kept->first[0] && unlinkat(directory, kept->first, 0) == 0 && scan_dump_folder(directory, NULL, kept);
 }
 
 static bool has_room(const struct kept *kept, uint64_t needed, uint64_t most, uint64_t free, uint64_t spare)
@@ -217,7 +217,7 @@ static bool make_room(const struct as_dump_wish *wish, int directory, uint64_t n
                       struct as_error *err)
 {
     struct statfs disk;
-    if (!scan(directory, NULL, kept) || syscall(SYS_fstatfs, directory, &disk) != 0)
+    if (!scan_dump_folder(directory, NULL, kept) || syscall(SYS_fstatfs, directory, &disk) != 0)
         return io_error(wish, strerror(errno), err);
     uint64_t unit = (uint64_t)(disk.f_frsize != 0 ? disk.f_frsize : disk.f_bsize);
     uint64_t whole = (uint64_t)disk.f_blocks * unit;
@@ -280,7 +280,7 @@ bool as_dump_folder_keep(const struct as_dump_wish *wish, int fd, const char *re
         ok = as_output_begin_at(&out, directory, name, err) && copy(&out, fd, (uint64_t)st.st_size, err);
     }
     as_output_close(&out);
-    for (int i = 0; ok && i < MOST_GO && scan(directory, name, &kept) && kept.count > wish->keep; i++)
+    for (int i = 0; ok && i < MOST_GO && scan_dump_folder(directory, name, &kept) && kept.count > wish->keep; i++)
         if (unlinkat(directory, kept.first, 0) != 0)
             break;
     close(directory); // and its lock

@@ -2,8 +2,8 @@
 // The environment is read once, when the library is loaded. No thread is started unless a policy needs one. The gem (ruby-ext/) is
 // built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
 #include "agent/log.h"
+#include "agent/own_snapshot.h"
 #include "agent/policy.h"
 #include "agent/preloaded.h"
 #include "agent/profile_session.h"
@@ -15,7 +15,7 @@
 
 #define DEFAULT_PATTERN "arenascope.%e.%p.%n.dump"
 
-static bool begins(const char *text, const char *prefix)
+static bool begins_with_prefix(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -31,13 +31,13 @@ static int read_signal(const char *text)
     int base = 0;
     if (strcmp(text, "none") == 0 || strcmp(text, "0") == 0)
         return 0;
-    text += begins(text, "SIG") ? 3 : 0;
+    text += begins_with_prefix(text, "SIG") ? 3 : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(text, names[i].name) == 0)
             return names[i].number;
-    if (begins(text, "RTMIN"))
+    if (begins_with_prefix(text, "RTMIN"))
         base = SIGRTMIN;
-    else if (begins(text, "RTMAX"))
+    else if (begins_with_prefix(text, "RTMAX"))
         base = SIGRTMAX;
     const char *digits = base ? text + 5 : text;
     int sign = base && *digits == '-' ? -1 : 1;
@@ -71,15 +71,15 @@ static const char *asked(const char *variable)
 // What only a preloaded library has: inject/inject.c leaves it out.
 static void start_preloaded(unsigned flags)
 {
-    if (!asked("ARENASCOPE_PROFILE") && !asked("ARENASCOPE_PROFILE_RECORD") && !asked("ARENASCOPE_DUMP_AT") &&
-        !asked("ARENASCOPE_EXIT_LOOK"))
+    if (!asked("ARENASCOPE_PROFILE") && !asked("ARENASCOPE_PROFILE_TRACE") && !asked("ARENASCOPE_DUMP_AT") &&
+        !asked("ARENASCOPE_EXIT_LEAKS"))
         return;
     if (as_agent_has_recorder())
         as_preloaded_start(asked, flags);
     else
         as_log(
-            "an agent that was injected heeds no ARENASCOPE_PROFILE, ARENASCOPE_PROFILE_RECORD, ARENASCOPE_DUMP_AT or "
-            "ARENASCOPE_EXIT_LOOK: preload it (arenascope run)");
+            "an agent that was injected heeds no ARENASCOPE_PROFILE, ARENASCOPE_PROFILE_TRACE, ARENASCOPE_DUMP_AT or "
+            "ARENASCOPE_EXIT_LEAKS: preload it (arenascope run)");
 }
 
 __attribute__((constructor)) static void start(void)

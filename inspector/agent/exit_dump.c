@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program that asks for a dump of itself at its end would be gone before the worker thread has written the dump, or has begun. At exit() the
+// A program that asks for a dump of itself at its end would be gone before the worker thread has written the dump, or has begun. At exit()
+// the
 // agent may call malloc and the loader: the thread is started here if the signal's handler could not.
 #include "agent/exit_dump.h"
 #include "agent/agent.h"
@@ -17,7 +18,7 @@
 
 enum { PATIENCE_SECONDS = 30 };
 
-static time_t now(void)
+static time_t now_seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -28,18 +29,19 @@ static time_t now(void)
 static bool wait_for(uint32_t wanted)
 {
     const struct timespec piece = {.tv_sec = 1};
-    const time_t until = now() + PATIENCE_SECONDS;
+    const time_t until = now_seconds() + PATIENCE_SECONDS;
     for (;;) {
         uint32_t finished = __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE);
         if ((int32_t)(finished - wanted) >= 0)
             return true;
-        if (now() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
+        if (now_seconds() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
             return false;
         syscall(SYS_futex, &as_agent.finished, FUTEX_WAIT_PRIVATE, finished, &piece, NULL, 0);
     }
 }
 
-// A signal that was sent to the process may not have reached its thread yet. A change of this thread's mask makes the kernel give it to this one.
+// A signal that was sent to the process may not have reached its thread yet. A change of this thread's mask makes the kernel give it to
+// this one.
 static void take_signal(void)
 {
     const uint64_t all = UINT64_MAX;

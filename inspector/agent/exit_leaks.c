@@ -28,14 +28,14 @@ static bool is_ours(int connection, struct ucred *peer)
 }
 
 // Seconds of a clock that nobody sets.
-static time_t now(void)
+static time_t now_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec;
 }
 
-static void wait_for_look(int connection)
+static void wait_for_reader(int connection)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
     struct ucred peer;
@@ -43,15 +43,15 @@ static void wait_for_look(int connection)
     setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); // bounds connect(), too
     setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (connect(connection, (const struct sockaddr *)&asker, asker_size) != 0 || !is_ours(connection, &peer)) {
-        as_log("nobody looks at this process at its exit: %s", errno ? strerror(errno) : "another user listens");
+        as_log("nobody inspects this process at its exit: %s", errno ? strerror(errno) : "another user listens");
         return;
     }
     // Where Yama is in force, a process may be traced by its ancestors, and by the one that it names.
     prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
     // A timer of the program's interrupts each wait, and must not prolong it.
-    const time_t until = now() + PATIENCE_SECONDS;
-    while (recv(connection, &answer, sizeof answer, 0) < 0 && errno == EINTR && now() < until) {
-        const struct timeval left = {.tv_sec = until - now() + 1}; // 0 would be for ever
+    const time_t until = now_seconds() + PATIENCE_SECONDS;
+    while (recv(connection, &answer, sizeof answer, 0) < 0 && errno == EINTR && now_seconds() < until) {
+        const struct timeval left = {.tv_sec = until - now_seconds() + 1}; // 0 would be for ever
         setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left);
     }
     prctl(PR_SET_PTRACER, 0, 0, 0, 0);
@@ -66,18 +66,18 @@ static void at_exit(void)
     errno = 0;
     int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (connection < 0) {
-        as_log("nobody looks at this process at its exit: %s", strerror(errno));
+        as_log("nobody inspects this process at its exit: %s", strerror(errno));
         return;
     }
-    wait_for_look(connection);
+    wait_for_reader(connection);
     close(connection);
 }
 
-bool as_exit_look_on(const char *name, struct as_error *err)
+bool as_exit_leaks_wait(const char *name, struct as_error *err)
 {
     size_t length = strlen(name);
     if (length == 0 || length >= sizeof asker.sun_path)
-        return as_fail(err, AS_USAGE, "ARENASCOPE_EXIT_LOOK: '%.200s' is not the name of a socket", name);
+        return as_fail(err, AS_USAGE, "ARENASCOPE_EXIT_LEAKS: '%.200s' is not the name of a socket", name);
     asker.sun_family = AF_UNIX;
     memcpy(asker.sun_path + 1, name, length);
     asker_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);

@@ -57,7 +57,7 @@ static bool recall(struct as_self *own, uint64_t fingerprint, struct as_error *e
     return known;
 }
 
-static void keep(const struct as_malloc *m, uint64_t fingerprint)
+static void keep_own_malloc(const struct as_malloc *m, uint64_t fingerprint)
 {
     if (m->libcs.count > KEPT)
         return;
@@ -89,7 +89,7 @@ static bool open_target(struct as_self *own, bool counted, struct as_error *err)
 
 // The proof reads arenas that other threads are changing, and a list of mappings that is outdated as soon as an arena grows. It
 // may fail for that reason alone, so it is tried again.
-static bool find(struct as_self *own, bool counted, uint64_t fingerprint, struct as_error *err)
+static bool find_own_malloc(struct as_self *own, bool counted, uint64_t fingerprint, struct as_error *err)
 {
     for (int attempt = 0;; attempt++) {
         if (!as_malloc_find(own->target, AS_LAYOUT_ANY, &own->malloc, err))
@@ -98,7 +98,7 @@ static bool find(struct as_self *own, bool counted, uint64_t fingerprint, struct
         for (size_t i = 0; i < own->malloc.libcs.count; i++)
             proven &= own->malloc.libcs.items[i].proven;
         if (proven)
-            keep(&own->malloc, fingerprint);
+            keep_own_malloc(&own->malloc, fingerprint);
         if (proven || attempt == ATTEMPTS)
             return true;
         as_self_close(own);
@@ -113,7 +113,7 @@ bool as_self_open(struct as_self *own, bool counted, struct as_error *err)
     if (!open_target(own, counted, err))
         return false;
     uint64_t fingerprint = fingerprint_of(own->target);
-    if (!recall(own, fingerprint, err) && !find(own, counted, fingerprint, err))
+    if (!recall(own, fingerprint, err) && !find_own_malloc(own, counted, fingerprint, err))
         return false;
     return own->malloc.kind == AS_MALLOC_GLIBC ||
            as_fail(err, AS_NO_MALLOC,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "agent/own_snapshot.h"
 #include "agent/agent.h"
-#include "agent/log.h"
 #include "agent/dump_name.h"
+#include "agent/log.h"
 #include "agent/own_process.h"
 #include "dump/dump.h"
 #include "target/process/procfs.h"
@@ -11,37 +11,37 @@
 #include <linux/futex.h>
 #include <string.h>
 
-bool as_agent_records;
+bool as_agent_has_profile;
 bool as_agent_starts_recorder;
 
-bool as_agent_capture(struct as_agent_capture *capture, int chunk_fd, struct as_error *err)
+bool as_agent_snapshot(struct as_agent_snapshot *snapshot, int chunk_fd, struct as_error *err)
 {
-    *capture = (struct as_agent_capture){0};
+    *snapshot = (struct as_agent_snapshot){0};
     struct as_self own = {0};
-    struct as_arena_hold hold = as_arena_locks_hooks(&capture->locks);
-    struct as_capture_options options = {
+    struct as_arena_hold hold = as_arena_locks_hooks(&snapshot->locks);
+    struct as_snapshot_options options = {
         .chunk_fd = chunk_fd,
         .chunk_start = AS_DUMP_DATA_START,
         .malloc = &own.malloc,
         .hold = &hold,
-        .profile = as_agent_records,
+        .profile = as_agent_has_profile,
     };
-    struct as_store *s = &capture->store;
-    bool ok = as_self_open(&own, true, err) && as_capture(own.target, &options, s, err);
+    struct as_store *s = &snapshot->store;
+    bool ok = as_self_open(&own, true, err) && as_snapshot_make(own.target, &options, s, err);
     as_self_close(&own);
     if (!ok)
         return false;
     s->meta.tool_version = as_strings_add(&s->strings, AS_VERSION, sizeof AS_VERSION);
-    if (capture->locks.missed > 0)
+    if (snapshot->locks.missed > 0)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "%llu arenas stayed locked for longer than a second: they were read without their lock",
-                      (unsigned long long)capture->locks.missed);
+                      (unsigned long long)snapshot->locks.missed);
     return true;
 }
 
-void as_agent_capture_free(struct as_agent_capture *capture)
+void as_agent_snapshot_free(struct as_agent_snapshot *snapshot)
 {
-    as_store_free(&capture->store);
+    as_store_free(&snapshot->store);
 }
 
 // The chunk records are made while an arena is locked, so they go to memory first. A write to a file may have to wait for a disk,
@@ -69,15 +69,15 @@ static bool copy_records(struct as_dump_writer *w, int records, uint64_t count, 
 bool as_agent_dump(const char *path, int fd, bool chunks, struct as_error *err)
 {
     struct as_dump_writer w = {AS_OUTPUT_CLOSED};
-    struct as_agent_capture capture = {0};
+    struct as_agent_snapshot snapshot = {0};
     int records = -1;
-    bool ok = (fd < 0 ? as_dump_begin(&w, path, err) : as_dump_begin_fd(&w, fd, err)) && (!chunks || open_records(&records, err)) &&
-              as_agent_capture(&capture, records, err) &&
-              (!chunks || copy_records(&w, records, capture.store.chunk_count, err)) &&
-              as_dump_finish(&w, &capture.store, err);
+    bool ok = (fd < 0 ? as_dump_begin(&w, path, err) : as_dump_begin_fd(&w, fd, err)) &&
+              (!chunks || open_records(&records, err)) && as_agent_snapshot(&snapshot, records, err) &&
+              (!chunks || copy_records(&w, records, snapshot.store.chunk_count, err)) &&
+              as_dump_finish(&w, &snapshot.store, err);
     if (records >= 0)
         close(records);
-    as_agent_capture_free(&capture);
+    as_agent_snapshot_free(&snapshot);
     as_dump_close(&w);
     return ok;
 }
@@ -105,9 +105,9 @@ void as_agent_dump_requested(void)
     syscall(SYS_futex, &as_agent.finished, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_summary *out)
+void as_agent_summary(const struct as_agent_snapshot *snapshot, struct arenascope_summary *out)
 {
-    const struct as_store *s = &capture->store;
+    const struct as_store *s = &snapshot->store;
     uint64_t heaps = 0;
     for (size_t i = 0; i < s->heaps.count; i++)
         heaps += s->heaps.items[i].kind != AS_HEAP_MMAPPED;
@@ -119,7 +119,7 @@ void as_agent_summary(const struct as_agent_capture *capture, struct arenascope_
         .heaps = heaps,
         .threads = s->meta.thread_count,
         .torn_chunks = s->meta.torn_chunks,
-        .longest_hold = capture->locks.longest_ns,
+        .longest_hold = snapshot->locks.longest_ns,
         .exact = (s->meta.flags & AS_META_EXACT) != 0,
         .ruby_page_count = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : s->ruby.count,
         .ruby_slots = s->meta.ruby == AS_RUBY_UNPROVEN ? AS_UNKNOWN : 0,

@@ -116,7 +116,7 @@ static uint64_t next_trim(const struct as_policy *p)
 static void apply(struct as_policy *p, const struct arenascope_policy *policy, uint64_t now)
 {
     *p = (struct as_policy){.on = true, .now = *policy, .patience = 1, .last_tick = now};
-    p->next_look = after(now, interval(policy));
+    p->next_check = after(now, interval(policy));
     p->next_tick = ticks(policy) ? after(now, SECOND) : UINT64_MAX;
     p->stalled = policy->pressure != 0 ? stalled_us() : 0;
     p->high = policy->pressure != 0 ? high_events() : 0;
@@ -257,23 +257,23 @@ int as_policy_run(struct as_policy *p)
     }
     if (!p->on || memcmp(&policy, &p->now, sizeof policy) != 0)
         apply(p, &policy, now);
-    bool due = now >= p->next_look;
+    bool due = now >= p->next_check;
     if (now >= p->next_tick)
         tick(p, now);
     const char *why = reason(p, due);
     if (due || why) {
-        stats.looks++;
+        stats.checks++;
         count_faulted_back(p, &stats);
         if (why && now >= next_trim(p) && is_worth_it(&policy))
             trim(p, &stats, why);
         now = as_now_ns();
-        p->next_look = due ? after(now, interval(&policy)) : p->next_look;
+        p->next_check = due ? after(now, interval(&policy)) : p->next_check;
         p->pressed = false;
         as_agent_lock();
         as_agent.stats = stats;
         as_agent_unlock();
     }
-    uint64_t next = p->next_look < p->next_tick ? p->next_look : p->next_tick;
+    uint64_t next = p->next_check < p->next_tick ? p->next_check : p->next_tick;
     uint64_t wait = next > now ? (next - now) / 1000000 + 1 : 0;
     return wait > INT_MAX ? INT_MAX : (int)wait;
 }

@@ -12,7 +12,7 @@
 struct as_policy {
     bool on;
     struct arenascope_policy now; // as it was when `on` became true
-    uint64_t next_look, next_tick;
+    uint64_t next_check, next_tick;
     uint64_t last_tick, idle_for, own_cpu, all_cpu; // for idleness
     uint64_t stalled, high;                         // for pressure: the kernel's counts so far
     uint64_t last_trim, after_trim, last_returned;  // when; resident bytes it was to leave; what it gave back

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "agent/profile_session.h"
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
 #include "agent/own_process.h"
+#include "agent/own_snapshot.h"
 #include "profile/enable.h"
 
 #include <sys/mman.h>
@@ -37,8 +37,8 @@ uint64_t as_agent_entries(void)
     return entries_page;
 }
 
-bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
-                     struct as_error *err)
+bool as_agent_profile_begin(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
+                            struct as_error *err)
 {
     const struct as_range code = as_self_recorder();
     struct as_error refused;
@@ -56,16 +56,16 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, st
     as_agent_starts_recorder = true;
     bool ok = entries ? as_recorder_start_at_entries(rates, &entries_page, &refused)
                       : as_recorder_start(rates, true, NULL, &refused);
-    as_agent_records = as_agent_records || ok;
+    as_agent_has_profile = as_agent_has_profile || ok;
     as_agent_starts_recorder = false;
     return ok || as_fail(err, refused.code, "no profile was begun: %s", refused.text);
 }
 
-bool as_agent_record_end(struct as_error *err)
+bool as_agent_profile_end(struct as_error *err)
 {
-    if (as_agent_records && as_recorder_makes_full_record())
-        return as_fail(err, AS_DENIED, "a full record is being made: it ends with the process");
-    return !as_agent_records || as_recorder_stop() ||
+    if (as_agent_has_profile && as_recorder_writes_trace())
+        return as_fail(err, AS_DENIED, "a trace is being made: it ends with the process");
+    return !as_agent_has_profile || as_recorder_stop() ||
            as_fail(err, AS_DENIED, "a thread is still in the recorder, which is off: its tables stay");
 }
 
@@ -87,8 +87,8 @@ bool as_agent_open_recorder_room(struct as_error *err)
     return true;
 }
 
-bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
-                     struct as_error *err)
+bool as_agent_profile_begin(const char rates[static AS_CONTROL_RATES], bool entries, struct as_control_reply *reply,
+                            struct as_error *err)
 {
     (void)rates;
     (void)entries;
@@ -96,7 +96,7 @@ bool as_agent_record(const char rates[static AS_CONTROL_RATES], bool entries, st
     return as_fail(err, AS_UNSUPPORTED, "the agent in the process is that of the gem, which records nothing");
 }
 
-bool as_agent_record_end(struct as_error *err)
+bool as_agent_profile_end(struct as_error *err)
 {
     (void)err;
     return true;

@@ -6,9 +6,9 @@
 // sent to a thread, else to the process, as this thread may end before.
 #include "agent/signals.h"
 #include "agent/agent.h"
+#include "agent/dump_name.h"
 #include "agent/exit_dump.h"
 #include "agent/log.h"
-#include "agent/dump_name.h"
 #include "agent/signal_safety.h"
 #include "agent/worker.h"
 
@@ -81,7 +81,7 @@ static void try_to_start(const siginfo_t *info, const void *context)
     } else {
         uint64_t ns = (uint64_t)FIRST_NS << (again.tries < 7 ? again.tries - 1 : 7);
         if (!arm(CLOCK_MONOTONIC, ns < LONGEST_NS ? ns : LONGEST_NS, info->si_code == SI_TKILL))
-            as_log("no thread could be started for the dump at this moment, and no timer for another attempt: send the "
+            as_log("no thread could be started for the dump at this time, and no timer for another attempt: send the "
                    "signal again");
     }
     __atomic_store_n(&again.busy, 0, __ATOMIC_RELEASE);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The start of the library, and of a child of fork().
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
 #include "agent/last_thread.h"
 #include "agent/own_process.h"
+#include "agent/own_snapshot.h"
 #include "agent/signal_safety.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#define FIRST_LOOK_NS UINT64_C(100000000) // of processor time: a child that does nothing has nothing to give back
+#define FIRST_CHECK_NS UINT64_C(100000000) // of processor time: a child that does nothing has nothing to give back
 
 // A child of fork() has its parent's memory, and none of its threads. No thread may be started at once (libc's own handlers may not
 // have run). The signal's handler starts one later; for a policy, a timer sends the signal.
@@ -28,14 +28,14 @@ static void in_child(void)
     as_agent_last_thread_in_child();
     as_signal_forget();
 #ifndef AS_NO_RECORDER
-    if (as_agent_records)
+    if (as_agent_has_profile)
         as_recorder_in_child();
     else if (as_agent_starts_recorder)
         as_recorder_in_child_of_start();
     as_agent_starts_recorder = false;
 #endif
     if (as_agent.policy_set || as_agent.dump_at)
-        as_signal_send_later(FIRST_LOOK_NS);
+        as_signal_send_later(FIRST_CHECK_NS);
 }
 
 // Runs before environment.c's constructor. The other units rely on what it finds.

@@ -27,14 +27,14 @@ typedef int stack_fn(pthread_attr_t *, size_t);
 typedef int create_key_fn(pthread_key_t *, void (*)(void *));
 typedef int set_value_fn(pthread_key_t, const void *);
 
-static uintptr_t find(void *here, const char *name)
+static uintptr_t find_symbol(void *here, const char *name)
 {
     if (here || !__libc_dlopen_mode || !__libc_dlsym)
         return (uintptr_t)here;
     void *library = __libc_dlopen_mode("libpthread.so.0", LOADER_NOW | LOADER_DLOPEN);
     return library ? (uintptr_t)__libc_dlsym(library, name) : 0;
 }
-#define FIND(name) find((void *)(uintptr_t)(name), #name)
+#define FIND(name) find_symbol((void *)(uintptr_t)(name), #name)
 
 int as_agent_thread_create(void *(*run)(void *), void *argument, size_t stack)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The thread of a full record. It wakes when several buffers are full, and every 100 ms for what is in the others: so much is lost at most
+// The thread of a trace. It wakes when several buffers are full, and every 100 ms for what is in the others: so much is lost at most
 // when the process is killed. In a child of fork() there is no such thread, and nothing is recorded (profile/enable.c); what the child
 // executes is another program, with a record of its own.
 #include "agent/trace_file.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { NAMES = 100, PATIENCE_SECONDS = 10, TURN_MS = 100, TURNS_ALONE = 20 };
+enum { NAMES = 100, PATIENCE_SECONDS = 10, WAKE_MS = 100, WAKES_ALONE = 20 };
 enum { STARTING, WRITING, FAILED, ENDED };
 
 static struct {
@@ -25,12 +25,12 @@ static struct {
     int error;
     char asked[PATH_MAX];
     char path[PATH_MAX + 32];
-} record;
+} trace;
 
 static void become(uint32_t state)
 {
-    atomic_store(&record.state, state);
-    syscall(SYS_futex, &record.state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    atomic_store(&trace.state, state);
+    syscall(SYS_futex, &trace.state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
 // Until the state is another one. False: PATIENCE_SECONDS are over.
@@ -39,8 +39,8 @@ static bool wait_for_change(uint32_t state)
     struct timespec until; // signals of the program's interrupt the wait, and must not prolong it
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += PATIENCE_SECONDS;
-    while (atomic_load(&record.state) == state)
-        if (syscall(SYS_futex, &record.state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, FUTEX_BITSET_MATCH_ANY) !=
+    while (atomic_load(&trace.state) == state)
+        if (syscall(SYS_futex, &trace.state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, FUTEX_BITSET_MATCH_ANY) !=
                 0 &&
             errno == ETIMEDOUT)
             return false;
@@ -53,12 +53,12 @@ static int create(void)
     int file = -1;
     for (int i = 0; i < NAMES && (i == 0 || (file < 0 && errno == EEXIST)); i++) {
         if (i == 0)
-            snprintf(record.path, sizeof record.path, "%s", record.asked);
+            snprintf(trace.path, sizeof trace.path, "%s", trace.asked);
         else if (i == 1)
-            snprintf(record.path, sizeof record.path, "%s.%d", record.asked, (int)record.pid);
+            snprintf(trace.path, sizeof trace.path, "%s.%d", trace.asked, (int)trace.pid);
         else
-            snprintf(record.path, sizeof record.path, "%s.%d.%d", record.asked, (int)record.pid, i);
-        file = open(record.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+            snprintf(trace.path, sizeof trace.path, "%s.%d.%d", trace.asked, (int)trace.pid, i);
+        file = open(trace.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     return file;
 }
@@ -73,21 +73,21 @@ static uint64_t milliseconds(void)
 // False: the file takes no more.
 static bool write_until_the_end(int proc)
 {
-    uint64_t next = milliseconds() + TURN_MS;
-    for (uint64_t turns = 0;;) {
-        bool stop = atomic_load(&record.stop);
-        bool turn = stop || milliseconds() >= next;
-        if (!as_recorder_drain(turn))
+    uint64_t next = milliseconds() + WAKE_MS;
+    for (uint64_t wakes = 0;;) {
+        bool stop = atomic_load(&trace.stop);
+        bool wake = stop || milliseconds() >= next;
+        if (!as_recorder_drain(wake))
             return false;
         if (stop)
             return true;
-        if (turn) {
-            next = milliseconds() + TURN_MS;
-            turns++;
-            if (turns % TURNS_ALONE == 0 && as_agent_is_alone(proc))
-                atomic_store(&record.stop, true);
+        if (wake) {
+            next = milliseconds() + WAKE_MS;
+            wakes++;
+            if (wakes % WAKES_ALONE == 0 && as_agent_is_alone(proc))
+                atomic_store(&trace.stop, true);
         }
-        as_recorder_buffers_wait((uint64_t)TURN_MS * 1000000);
+        as_recorder_buffers_wait((uint64_t)WAKE_MS * 1000000);
     }
 }
 
@@ -98,7 +98,7 @@ static const char *reason(int error)
 
 static void *fail(int error)
 {
-    record.error = error;
+    trace.error = error;
     become(FAILED);
     return NULL;
 }
@@ -110,20 +110,20 @@ static void *run(void)
         return fail(errno);
     if (!as_recorder_drain_begin(file)) {
         int error = errno;
-        unlink(record.path); // it says nothing
+        unlink(trace.path); // it says nothing
         close(file);
         return fail(error);
     }
-    record.writer = (pid_t)syscall(SYS_gettid);
+    trace.writer = (pid_t)syscall(SYS_gettid);
     as_agent_thread_name("arenascope-rec");
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     become(WRITING);
-    as_log("the record is %s", record.path);
+    as_log("the trace is %s", trace.path);
     bool whole = write_until_the_end(proc);
     int error = errno;
-    atomic_store(&as_recorder.recording, false);
+    atomic_store(&as_recorder.profiling, false);
     if (!whole)
-        as_log("the record %s ends here: %s", record.path, reason(error));
+        as_log("the trace %s ends here: %s", trace.path, reason(error));
     as_recorder_drain_end();
     close(file);
     become(ENDED);
@@ -133,36 +133,36 @@ static void *run(void)
 // A child may have the process's number in a namespace of its own, but it has no thread that writes.
 static bool has_writer(void)
 {
-    return record.pid == (pid_t)syscall(SYS_getpid) && atomic_load(&record.state) == WRITING &&
-           syscall(SYS_tgkill, record.pid, record.writer, 0) == 0;
+    return trace.pid == (pid_t)syscall(SYS_getpid) && atomic_load(&trace.state) == WRITING &&
+           syscall(SYS_tgkill, trace.pid, trace.writer, 0) == 0;
 }
 
-// After all of the program's own handlers (exit_look.c).
+// After all of the program's own handlers (exit_snapshot.c).
 static void at_exit(void)
 {
     if (!has_writer())
         return;
-    atomic_store(&as_recorder.recording, false);
-    atomic_store(&record.stop, true);
+    atomic_store(&as_recorder.profiling, false);
+    atomic_store(&trace.stop, true);
     as_recorder_buffers_wake();
     wait_for_change(WRITING);
 }
 
-bool as_agent_full_record_start(struct as_error *err)
+bool as_agent_trace_start(struct as_error *err)
 {
-    const char *asked = secure_getenv("ARENASCOPE_PROFILE_RECORD");
-    if (!asked || strlen(asked) >= sizeof record.asked)
+    const char *asked = secure_getenv("ARENASCOPE_PROFILE_TRACE");
+    if (!asked || strlen(asked) >= sizeof trace.asked)
         return as_fail(err, AS_IO, "the file's name is too long");
-    memcpy(record.asked, asked, strlen(asked) + 1);
-    record.pid = (pid_t)syscall(SYS_getpid);
+    memcpy(trace.asked, asked, strlen(asked) + 1);
+    trace.pid = (pid_t)syscall(SYS_getpid);
     int failed = as_agent_thread_start(run);
     bool answers = failed == 0 && wait_for_change(STARTING);
-    if (answers && atomic_load(&record.state) == WRITING)
+    if (answers && atomic_load(&trace.state) == WRITING)
         return atexit(at_exit) == 0;
     if (failed == 0 && !answers)
-        atomic_store(&record.stop, true);
-    return as_fail(err, AS_IO, "%.150s: %s", record.path,
+        atomic_store(&trace.stop, true);
+    return as_fail(err, AS_IO, "%.150s: %s", trace.path,
                    failed    ? strerror(failed)
-                   : answers ? reason(record.error)
+                   : answers ? reason(trace.error)
                              : "the thread that writes does not answer");
 }

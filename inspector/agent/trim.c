@@ -22,7 +22,7 @@ static bool read_options(const struct arenascope_trim_options *given, struct as_
 }
 
 // A sum with an unknown part is unknown.
-static void add(uint64_t *sum, uint64_t value)
+static void add_known(uint64_t *sum, uint64_t value)
 {
     if (*sum != ARENASCOPE_UNKNOWN)
         *sum = value == ARENASCOPE_UNKNOWN ? value : *sum + value;
@@ -33,12 +33,12 @@ static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenasco
     struct arenascope_trim_result r = {.elapsed = out->elapsed_ns, .cpu = out->cpu_ns};
     for (size_t i = 0; i < out->arenas.count; i++) {
         const struct as_trim_arena *a = &out->arenas.items[i];
-        add(&r.forecast, a->releasable);
+        add_known(&r.forecast, a->releasable);
         if (deep)
-            add(&r.forecast, a->withheld);
-        add(&r.returned, a->returned);
-        add(&r.returned_swap, a->returned_swap);
-        add(&r.released, a->released);
+            add_known(&r.forecast, a->withheld);
+        add_known(&r.returned, a->returned);
+        add_known(&r.returned_swap, a->returned_swap);
+        add_known(&r.released, a->released);
         r.longest_hold =
             a->longest_hold_ns > r.longest_hold ? a->longest_hold_ns : r.longest_hold; // UNKNOWN is the largest value
         r.skipped += a->skipped;

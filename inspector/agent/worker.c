@@ -9,14 +9,14 @@
 //
 // The worker thread has a descriptor table of its own. Nothing that the application does with its table touches the agent's
 // descriptors, the application's children inherit none of them, and none of the application's sockets stays open because of the
-// agent. The worker thread has its own working directory and root, too: those of the moment at which it was started.
+// agent. The worker thread has its own working directory and root, too: those of the time at which it was started.
 #include "agent/worker.h"
 #include "agent/agent.h"
-#include "agent/own_snapshot.h"
 #include "agent/control.h"
 #include "agent/descriptors.h"
 #include "agent/last_thread.h"
 #include "agent/log.h"
+#include "agent/own_snapshot.h"
 #include "agent/policy.h"
 #include "agent/thread.h"
 #include "control/protocol.h"
@@ -51,7 +51,7 @@ static int wait_for(struct pollfd *fds, size_t count, int ms)
     return syscall(SYS_rt_sigtimedwait, &wake_mask, NULL, &time, sizeof wake_mask) == WAKE_SIGNAL ? -1 : 0;
 }
 
-static void *work(void)
+static void *run_worker(void)
 {
     if (!as_agent_leave_descriptors()) {
         // In a shared table the agent could use a descriptor of the application's by its number, and the other way round.
@@ -98,7 +98,7 @@ int as_agent_worker_start(void)
     if (!__atomic_compare_exchange_n(&as_agent.worker, &none, AS_AGENT_WORKER_STARTING, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return 0;
-    int failed = as_agent_thread_start(work); // which sets the state itself from then on
+    int failed = as_agent_thread_start(run_worker); // which sets the state itself from then on
     if (failed)
         __atomic_store_n(&as_agent.worker, AS_AGENT_WORKER_NONE, __ATOMIC_RELEASE);
     return failed;

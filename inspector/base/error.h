@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One error type for the whole inspector. A function that can fail returns bool (true: it worked) and
 // writes what was tried, what was found and what to do into the caller's `struct as_error`.
-// Fixed size, so that the agent can report an error without touching the heap it looks at.
+// Fixed size, so that the agent can report an error without touching the heap it inspects.
 #pragma once
 
 #include <stdbool.h>
@@ -12,10 +12,10 @@ enum as_code {
     AS_INTERNAL = 1,    // a bug in arenascope: an invariant did not hold
     AS_USAGE = 2,       // the command line does not make sense
     AS_NO_TARGET = 3,   // no such process, no such file
-    AS_DENIED = 4,      // the kernel does not permit the look
+    AS_DENIED = 4,      // the kernel does not permit the snapshot
     AS_UNSUPPORTED = 5, // a kernel thread, a zombie, 32-bit code, another architecture
     AS_BAD_INPUT = 6,   // not a core, not a dump, truncated, or a file that lies about itself
-    AS_TARGET_GONE = 7, // the target exited or exec'd during the look
+    AS_TARGET_GONE = 7, // the target exited or exec'd during the snapshot
     AS_IO = 8,          // the output could not be written (disk full, read-only, a symlink in the way)
     AS_NO_MEMORY = 9,   // own memory ran out, or no more files may be open
     AS_NO_MALLOC = 10,  // the command needs glibc's malloc, and the target does not use it

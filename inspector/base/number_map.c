@@ -21,7 +21,7 @@ uint32_t as_number_map_get(const struct as_number_map *m, uint64_t key)
     return m->capacity == 0 ? 0 : slot_of(m, key)->value;
 }
 
-static bool grow(struct as_number_map *m, struct as_error *err)
+static bool grow_map(struct as_number_map *m, struct as_error *err)
 {
     struct as_number_map larger = {.capacity = m->capacity ? m->capacity * 2 : FIRST_CAPACITY, .count = m->count};
     larger.slots = as_memory_map(larger.capacity * sizeof *larger.slots, "a table of types", err);
@@ -37,7 +37,7 @@ static bool grow(struct as_number_map *m, struct as_error *err)
 
 bool as_number_map_put(struct as_number_map *m, uint64_t key, uint32_t value, struct as_error *err)
 {
-    if (m->count >= m->capacity / 2 && !grow(m, err))
+    if (m->count >= m->capacity / 2 && !grow_map(m, err))
         return false;
     struct as_number_slot *slot = slot_of(m, key);
     m->count += slot->key == 0;

@@ -61,7 +61,7 @@ static bool create(struct as_output *o, struct as_error *err)
 }
 
 // Starts the file that `path` means: `name` in `directory`.
-static bool begin(struct as_output *o, int directory, const char *name, const char *path, struct as_error *err)
+static bool begin_file(struct as_output *o, int directory, const char *name, const char *path, struct as_error *err)
 {
     *o = (struct as_output)AS_OUTPUT_CLOSED;
     o->path = path;
@@ -79,7 +79,7 @@ static bool begin(struct as_output *o, int directory, const char *name, const ch
 
 bool as_output_begin_at(struct as_output *o, int directory, const char *name, struct as_error *err)
 {
-    return begin(o, directory, name, name, err);
+    return begin_file(o, directory, name, name, err);
 }
 
 bool as_output_begin(struct as_output *o, const char *path, struct as_error *err)
@@ -103,7 +103,7 @@ bool as_output_begin(struct as_output *o, const char *path, struct as_error *err
             err->code = AS_IO;
         return false;
     }
-    bool ok = begin(o, fd, slash ? slash + 1 : path, path, err);
+    bool ok = begin_file(o, fd, slash ? slash + 1 : path, path, err);
     close(fd);
     return ok;
 }

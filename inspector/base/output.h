@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What writes files into a program's surroundings without having been asked for each of them leaves one part in so many of the file system free.
+// What writes files into a program's surroundings without having been asked for each of them leaves one part in so many of the file system
+// free.
 enum { AS_OUTPUT_PART_FREE = 20 };
 
 struct as_output {

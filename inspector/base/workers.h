@@ -8,7 +8,8 @@
 
 enum { AS_MOST_WORKERS = 16 };
 
-// Starts work(worker) on a thread to which no signal comes: signals are for the thread that talks to the user. False: no thread can be started.
+// Starts work(worker) on a thread to which no signal comes: signals are for the thread that talks to the user. False: no thread can be
+// started.
 bool as_worker_start(pthread_t *id, void *(*work)(void *worker), void *worker);
 
 // Calls work() with each of `count` workers (at most AS_MOST_WORKERS), which stand `stride` bytes apart: with the first one on this

@@ -16,17 +16,17 @@ bool as_cmd_leaks(const struct as_options *o, struct as_error *err);
 bool as_cmd_types(const struct as_options *o, struct as_error *err);
 bool as_cmd_owners(const struct as_options *o, struct as_error *err);
 bool as_cmd_why(const struct as_options *o, struct as_error *err);
-bool as_cmd_profile(const struct as_options *o, struct as_error *err);
-bool as_cmd_full_record(const struct as_options *o, struct as_error *err);
+bool as_cmd_sites(const struct as_options *o, struct as_error *err);
+bool as_cmd_trace(const struct as_options *o, struct as_error *err);
 bool as_cmd_policy(const struct as_options *o, struct as_error *err);
-bool as_cmd_record(const struct as_options *o, struct as_error *err);
+bool as_cmd_profile(const struct as_options *o, struct as_error *err);
 bool as_cmd_inject(const struct as_options *o, struct as_error *err);
 // What the options say of how the agent is to be carried into the process.
 struct as_inject_options as_options_injection(const struct as_options *o);
 bool as_cmd_trim(const struct as_options *o, struct as_error *err);
 
 // From now on SIGINT, SIGTERM and SIGHUP take `file`'s unfinished file from the disk before they end us. NULL undoes it.
-// A target that is stopped at that moment is set running by the kernel, as it is after any death of ours.
+// A target that is stopped at that time is set running by the kernel, as it is after any death of ours.
 void as_signals_guard(const struct as_output *file);
 // Removes that file now: a signal is about to end this program.
 void as_signals_abandon(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One line for each chunk, for other programs: "0x55d0c0de02a0 48 in_use".
 #include "cli/cli.h"
-#include "cli/open_target.h"
 #include "cli/enum_names.h"
+#include "cli/open_target.h"
 #include "model/chunks.h"
 
 #include <inttypes.h>
@@ -25,14 +25,15 @@ static bool print_chunks(const struct as_view *v, const char *target, struct as_
 
 bool as_cmd_chunks(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct as_dump_writer memory = {AS_OUTPUT_CLOSED};
-    bool ok = as_look_open(&look, o->target, err) && (look.from_dump || as_dump_begin(&memory, NULL, err)) &&
-              as_look_take(&look, o, &memory, true, err) && as_look_needs_glibc(&look, o, err);
-    if (ok && !look.view.chunks)
+    bool ok = as_snapshot_open(&snapshot, o->target, err) &&
+              (snapshot.from_dump || as_dump_begin(&memory, NULL, err)) &&
+              as_snapshot_take(&snapshot, o, &memory, true, err) && as_snapshot_needs_glibc(&snapshot, o, err);
+    if (ok && !snapshot.view.chunks)
         ok = as_fail(err, AS_BAD_INPUT, "'%s' has no chunk records: take it with arenadump dump --chunks", o->target);
-    ok = ok && print_chunks(&look.view, o->target, err);
+    ok = ok && print_chunks(&snapshot.view, o->target, err);
     as_dump_close(&memory);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok;
 }

@@ -10,15 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void report(const struct as_options *o, const struct as_look *look)
+static void report(const struct as_options *o, const struct as_snapshot *snapshot)
 {
     char rss[AS_SIZE_TEXT], pause[AS_SIZE_TEXT];
-    const struct as_meta_record *m = look->view.meta;
+    const struct as_meta_record *m = snapshot->view.meta;
     fprintf(stderr, "arenadump: %s: Rss %s in %" PRIu64 " arenas and elsewhere, target stood still for %s", o->output,
-            as_format_size(m->rss, rss), look->view.arena_count, as_format_duration(m->pause_ns, pause));
-    if (look->view.warning_count)
-        fprintf(stderr, ", %" PRIu64 " warning%s (arenadump summary shows them)", look->view.warning_count,
-                look->view.warning_count == 1 ? "" : "s");
+            as_format_size(m->rss, rss), snapshot->view.arena_count, as_format_duration(m->pause_ns, pause));
+    if (snapshot->view.warning_count)
+        fprintf(stderr, ", %" PRIu64 " warning%s (arenadump summary shows them)", snapshot->view.warning_count,
+                snapshot->view.warning_count == 1 ? "" : "s");
     fputc('\n', stderr);
 }
 
@@ -38,22 +38,22 @@ static bool begin(struct as_dump_writer *w, const char *path, bool *copied, stru
 
 bool as_cmd_dump(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look g = {0};
-    struct as_look *look = &g.look;
+    struct as_graph_snapshot g = {0};
+    struct as_snapshot *snapshot = &g.snapshot;
     struct as_dump_writer writer = {AS_OUTPUT_CLOSED};
     bool copied = false;
-    bool ok = as_graph_look_open_if_asked(&g, o, err);
-    if (look->from_dump)
+    bool ok = as_graph_snapshot_open_if_asked(&g, o, err);
+    if (snapshot->from_dump)
         ok = as_fail(err, AS_USAGE, "'%s' is a dump already", o->target);
     if (ok) {
         as_signals_guard(&writer.file);
-        ok = begin(&writer, o->output, &copied, err) && as_look_take(look, o, &writer, o->chunks, err) &&
+        ok = begin(&writer, o->output, &copied, err) && as_snapshot_take(snapshot, o, &writer, o->chunks, err) &&
              (!copied || as_output_copy(&writer.file, STDOUT_FILENO, err));
         if (ok && isatty(STDERR_FILENO))
-            report(o, look);
+            report(o, snapshot);
         as_dump_close(&writer);
         as_signals_guard(NULL);
     }
-    as_graph_look_close(&g);
+    as_graph_snapshot_close(&g);
     return ok;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
-#include "cli/humanize.h"
 #include "inject/client.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void print_json(const struct as_client *agent, const struct as_inject_res
     as_json_string(&j, "how", how_name(r->how));
     as_json_number(&j, "thread", r->how ? (uint64_t)r->tid : AS_UNKNOWN);
     as_json_text(&j, "where", r->how ? r->where : NULL, sizeof r->where);
-    as_json_number(&j, "looks", r->looks);
+    as_json_number(&j, "attempts", r->attempts);
     as_json_milliseconds(&j, "search_ms", r->search_ns);
     as_json_milliseconds(&j, "away_ms", r->away_ns);
     as_json_number(&j, "agent_resident", resident);
@@ -53,17 +53,17 @@ struct as_inject_options as_options_injection(const struct as_options *o)
 
 bool as_cmd_inject(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct as_client agent = {.socket = -1};
     struct as_inject_result result;
     const struct as_inject_options how = as_options_injection(o);
-    bool ok = as_look_open_process(&look, "inject", o->target, err);
-    ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
+    bool ok = as_snapshot_open_process(&snapshot, "inject", o->target, err);
+    ok = ok && as_client_reach(&agent, snapshot.target, &how, &result, err);
     if (ok && o->json)
         print_json(&agent, &result, as_client_resident(&agent));
     else if (ok)
         print_text(&agent, &result, as_client_resident(&agent));
     as_client_close(&agent);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok;
 }

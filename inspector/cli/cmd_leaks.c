@@ -23,17 +23,17 @@ static void put_sums(struct as_json *j, const struct as_leak_sum sums[AS_LEAK_KI
     }
 }
 
-static void put_json(const struct as_graph_look *look, const struct as_leaks *leaks)
+static void put_json(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.leaks/1", look);
+    as_graph_put_head(&j, "arenascope.leaks/1", snapshot);
     put_sums(&j, leaks->sums);
     as_json_array(&j, "by_type");
     for (size_t i = 0; i < leaks->groups.count; i++) {
         const struct as_leak_group *g = &leaks->groups.items[i];
         as_json_object(&j, NULL);
-        as_graph_put_type(&j, look, g->type);
+        as_graph_put_type(&j, snapshot, g->type);
         as_json_number(&j, "size", g->size != 0 ? g->size : AS_UNKNOWN);
         put_sums(&j, g->sums);
         as_json_address(&j, "example", g->example);
@@ -50,10 +50,10 @@ static void print_sum(const char *words, const struct as_leak_sum *sum)
     printf("%-44s %12" PRIu64 "  %10s\n", words, sum->count, as_format_size(sum->bytes, bytes));
 }
 
-static void print_text(const struct as_graph_look *look, const struct as_leaks *leaks)
+static void print_text(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks)
 {
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], size[AS_SIZE_TEXT];
-    as_graph_print_head(look);
+    as_graph_print_head(snapshot);
     printf("\n%-44s %12s  %10s\n", "", "chunks", "bytes");
     print_sum("lost: nothing points to them", &leaks->sums[AS_LEAK_DIRECT]);
     print_sum("lost with them: only lost chunks do", &leaks->sums[AS_LEAK_INDIRECT]);
@@ -69,7 +69,7 @@ static void print_text(const struct as_graph_look *look, const struct as_leaks *
             printf("\n%12s  %10s  %9s  %-18s  %s\n", "chunks", "bytes", "each", "example", "type");
         printf("%12" PRIu64 "  %10s  %9s  0x%-16" PRIx64 "  %s%s\n", count, as_format_size(all, bytes),
                g->size ? as_format_size(g->size, size) : "various", g->example,
-               as_graph_type_text(look, g->type, TYPE_COLUMNS, text),
+               as_graph_type_text(snapshot, g->type, TYPE_COLUMNS, text),
                g->sums[AS_LEAK_DIRECT].count == 0 && g->sums[AS_LEAK_INDIRECT].count > 0 ? "  (lost with others)"
                : g->sums[AS_LEAK_DIRECT].count + g->sums[AS_LEAK_INDIRECT].count == 0    ? "  (suspects)"
                                                                                          : "");
@@ -80,16 +80,17 @@ static void print_text(const struct as_graph_look *look, const struct as_leaks *
 
 bool as_cmd_leaks(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look look;
+    struct as_graph_snapshot snapshot;
     struct as_leaks leaks = {0};
-    bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
-              as_leaks_find(&leaks, &look.graph, err) && as_graph_find_types(&look.graph, leaks.of_node, err) &&
-              as_graph_find_shapes(&look.graph, leaks.of_node, err) && as_leaks_add_up(&leaks, &look.graph, err);
+    bool ok = as_graph_snapshot_open(&snapshot, o, err) && as_graph_snapshot_take(&snapshot, o, err) &&
+              as_leaks_find(&leaks, &snapshot.graph, err) && as_graph_find_types(&snapshot.graph, leaks.of_node, err) &&
+              as_graph_find_shapes(&snapshot.graph, leaks.of_node, err) &&
+              as_leaks_add_up(&leaks, &snapshot.graph, err);
     if (ok && o->json)
-        put_json(&look, &leaks);
+        put_json(&snapshot, &leaks);
     else if (ok)
-        print_text(&look, &leaks);
+        print_text(&snapshot, &leaks);
     as_leaks_free(&leaks);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&snapshot);
     return ok;
 }

@@ -2,8 +2,8 @@
 // Who holds the chunks in use: variables, stacks and mappings, by what would be free without each.
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/json.h"
 #include "cli/humanize.h"
+#include "cli/json.h"
 #include "graph/owners.h"
 #include "graph/shared_owners.h"
 #include "graph/type_tree.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 struct shown {
-    struct as_graph_look *look;
+    struct as_graph_snapshot *snapshot;
     const struct as_owners *owners;
     const struct as_tree *tree;
     const struct as_tree_order *order;
@@ -24,7 +24,7 @@ static void put_json(const struct shown *s)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.owners/1", s->look);
+    as_graph_put_head(&j, "arenascope.owners/1", s->snapshot);
     as_json_number(&j, "reached", s->tree->branches.items[0].retained);
     as_json_number(&j, "unreached", s->tree->unreached);
     as_json_array(&j, "branches");
@@ -32,8 +32,8 @@ static void put_json(const struct shown *s)
         const struct as_branch *b = &s->tree->branches.items[s->order->branches[i]];
         as_json_object(&j, NULL);
         as_json_number(&j, "depth", b->depth - 1);
-        as_graph_put_owner(&j, s->look, s->owners, b->owner);
-        as_graph_put_type(&j, s->look, b->type);
+        as_graph_put_owner(&j, s->snapshot, s->owners, b->owner);
+        as_graph_put_type(&j, s->snapshot, b->type);
         as_json_number(&j, "count", b->count);
         as_json_number(&j, "bytes", b->bytes);
         as_json_number(&j, "retained", b->retained);
@@ -47,7 +47,7 @@ static void put_json(const struct shown *s)
     as_json_array(&j, "leading");
     for (uint32_t i = 0; i < s->several->count; i++) {
         as_json_object(&j, NULL);
-        as_graph_put_owner(&j, s->look, s->owners, s->several->leading[i].owner);
+        as_graph_put_owner(&j, s->snapshot, s->owners, s->several->leading[i].owner);
         as_json_number(&j, "bytes", s->several->leading[i].bytes);
         as_json_object_end(&j);
     }
@@ -69,7 +69,7 @@ static void print_several(const struct shown *s)
     printf("\n%s has several owners. It stays while one of them leads to it:\n", as_format_size(several->bytes, bytes));
     for (uint32_t i = 0; i < shown; i++)
         printf("%10s  %s\n", as_format_size(several->leading[i].bytes, bytes),
-               as_graph_owner_text(s->look, s->owners, several->leading[i].owner, text));
+               as_graph_owner_text(s->snapshot, s->owners, several->leading[i].owner, text));
     if (several->owners > shown)
         printf("%10s  %" PRIu32 " more owners (--json lists those that lead to most)\n", "", several->owners - shown);
     if (several->asked < several->owners)
@@ -82,7 +82,7 @@ static void print_text(const struct shown *s)
     char text[AS_GRAPH_NAME], retained[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT];
     uint64_t least = s->tree->branches.items[0].retained / SHARE;
     uint32_t hidden = DEEPEST; // below a branch that is not shown, nothing is
-    as_graph_print_head(s->look);
+    as_graph_print_head(s->snapshot);
     printf("\n%10s  %10s  %10s  %s\n", "retained", "own", "chunks", "held by");
     for (uint32_t i = 0; i < s->order->count; i++) {
         const struct as_branch *b = &s->tree->branches.items[s->order->branches[i]];
@@ -94,29 +94,29 @@ static void print_text(const struct shown *s)
         printf("%10s  %10s  %10" PRIu64 "  %*s%s\n", as_format_size(b->retained, retained),
                as_format_size(b->bytes, bytes), b->count, (int)(2 * (b->depth - 1)), "",
                b->owner == AS_SEVERAL_OWNERS ? "several owners together"
-               : b->owner != AS_NO_OWNER     ? as_graph_owner_text(s->look, s->owners, b->owner, text)
-                                             : as_graph_type_text(s->look, b->type, TYPE_COLUMNS, text));
+               : b->owner != AS_NO_OWNER     ? as_graph_owner_text(s->snapshot, s->owners, b->owner, text)
+                                             : as_graph_type_text(s->snapshot, b->type, TYPE_COLUMNS, text));
     }
     if (s->tree->unreached > 0)
         printf("%10s  lost: nothing points to it (arenadump leaks)\n", as_format_size(s->tree->unreached, bytes));
     if (s->several->bytes > least)
         print_several(s);
-    if (s->look->graph.objects.blocks > 0)
+    if (s->snapshot->graph.objects.blocks > 0)
         puts("\nObjects that an interpreter surely holds count for it alone: words of other owners' chunks\n"
              "that lead to them, too, are mostly left over, and own nothing of them.");
 }
 
 bool as_cmd_owners(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look look;
+    struct as_graph_snapshot snapshot;
     struct as_owners owners = {0};
     struct as_dominators d = {0};
     struct as_tree tree = {0};
     struct as_tree_order order = {0};
     struct as_several several;
-    const struct shown s = {&look, &owners, &tree, &order, &several};
-    struct as_graph *g = &look.graph;
-    bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
+    const struct shown s = {&snapshot, &owners, &tree, &order, &several};
+    struct as_graph *g = &snapshot.graph;
+    bool ok = as_graph_snapshot_open(&snapshot, o, err) && as_graph_snapshot_take(&snapshot, o, err) &&
               as_graph_find_all_types(g, err) && as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) &&
               as_owners_find(&owners, &g->roots, err) &&
               as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, err) &&
@@ -130,6 +130,6 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
     as_tree_free(&tree);
     as_dominators_free(&d);
     as_owners_free(&owners);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&snapshot);
     return ok;
 }

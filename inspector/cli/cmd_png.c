@@ -43,7 +43,8 @@ static int open_directory(const char *path, struct as_error *err)
     return fd;
 }
 
-static bool draw(const struct as_options *o, const struct as_look *look, struct as_output *file, struct as_error *err)
+static bool draw(const struct as_options *o, const struct as_snapshot *snapshot, struct as_output *file,
+                 struct as_error *err)
 {
     struct as_png_result result;
     int directory = open_directory(o->output, err);
@@ -51,13 +52,13 @@ static bool draw(const struct as_options *o, const struct as_look *look, struct 
         return false;
     struct as_png_options options = {
         .directory = directory, .palette = (enum as_palette)o->palette, .scale = o->scale, .file = file};
-    bool ok = as_png_draw(&look->view, &options, &result, err);
+    bool ok = as_png_draw(&snapshot->view, &options, &result, err);
     close(directory);
     if (!ok)
         return false;
     printf("%" PRIu64 " picture%s in %s; README.txt there says what each shows\n", result.pictures,
            result.pictures == 1 ? "" : "s", o->output);
-    if (!look->view.chunks)
+    if (!snapshot->view.chunks)
         fprintf(stderr,
                 "arenadump: the dump has no chunk records, so there are overviews only: take it with --chunks\n");
     if (result.torn_heaps)
@@ -68,16 +69,17 @@ static bool draw(const struct as_options *o, const struct as_look *look, struct 
 
 bool as_cmd_png(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct as_dump_writer memory = {AS_OUTPUT_CLOSED};
     struct as_output file = AS_OUTPUT_CLOSED;
     as_signals_guard(&file);
-    bool ok = as_look_open(&look, o->target, err) && (look.from_dump || as_dump_begin(&memory, NULL, err)) &&
-              as_look_take(&look, o, &memory, true, err) && as_look_needs_glibc(&look, o, err) &&
-              draw(o, &look, &file, err);
+    bool ok = as_snapshot_open(&snapshot, o->target, err) &&
+              (snapshot.from_dump || as_dump_begin(&memory, NULL, err)) &&
+              as_snapshot_take(&snapshot, o, &memory, true, err) && as_snapshot_needs_glibc(&snapshot, o, err) &&
+              draw(o, &snapshot, &file, err);
     as_signals_guard(NULL);
     as_dump_close(&memory);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok;
 }
 #else

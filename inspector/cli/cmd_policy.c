@@ -2,9 +2,9 @@
 // arenadump policy: asks the agent in a process what its policy has done. No agent is loaded or woken for the question.
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
-#include "cli/humanize.h"
 #include "inject/client.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static bool has_numbers(const struct asked *a)
     return a->state == OFF || a->state == ON;
 }
 
-static bool ask(struct asked *a, struct as_error *err)
+static bool ask_policy(struct asked *a, struct as_error *err)
 {
     const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_POLICY};
     struct as_control_reply reply;
@@ -45,7 +45,7 @@ static bool ask(struct asked *a, struct as_error *err)
                                                      "arenadump, and cannot tell what its policy does: its log does",
                                                      a->pid, a->agent.version);
     a->stats = reply.policy.stats;
-    a->state = reply.policy.on ? ON : a->stats.looks != 0 ? OFF : NO_POLICY;
+    a->state = reply.policy.on ? ON : a->stats.checks != 0 ? OFF : NO_POLICY;
     return true;
 }
 
@@ -55,7 +55,7 @@ static bool reach_and_ask(struct asked *a, uint64_t patience_ns, struct as_error
     if (!as_client_connect(&a->agent, a->pid, 0, patience_ns, &absent, err))
         return absent; // which is an answer, too
     a->agent.answer_ns = patience_ns;
-    return ask(a, err);
+    return ask_policy(a, err);
 }
 
 static void print_json(const struct asked *a)
@@ -68,7 +68,7 @@ static void print_json(const struct asked *a)
     as_json_number(&j, "pid", (uint64_t)a->pid);
     as_json_text(&j, "agent_version", a->state == NO_AGENT ? NULL : a->agent.version, sizeof a->agent.version);
     as_json_string(&j, "policy", policy_state_names[a->state]);
-    as_json_number(&j, "checks", known ? s->looks : AS_UNKNOWN);
+    as_json_number(&j, "checks", known ? s->checks : AS_UNKNOWN);
     as_json_number(&j, "trims", known ? s->trims : AS_UNKNOWN);
     as_json_number(&j, "returned", known ? s->returned : AS_UNKNOWN);
     as_json_number(&j, "faulted_back", known ? s->faulted_back : AS_UNKNOWN);
@@ -96,7 +96,7 @@ static void print_text(const struct asked *a)
         return;
     printf("%" PRIu64 " checks, %" PRIu64 " trims, which took %s and returned %s; %s were resident again at the next "
            "check\n",
-           s->looks, s->trims, as_format_duration(s->elapsed, elapsed), as_format_size(s->returned, returned),
+           s->checks, s->trims, as_format_duration(s->elapsed, elapsed), as_format_size(s->returned, returned),
            as_format_size(s->faulted_back, back));
     if (s->trims != 0)
         printf("longest lock of an arena: %s\n", as_format_duration(s->longest_hold, hold));
@@ -104,15 +104,15 @@ static void print_text(const struct asked *a)
 
 bool as_cmd_policy(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct asked a = {.agent.socket = -1};
-    bool ok = as_look_open_process(&look, "policy", o->target, err);
-    a.pid = ok ? look.target->pid : 0;
+    bool ok = as_snapshot_open_process(&snapshot, "policy", o->target, err);
+    a.pid = ok ? snapshot.target->pid : 0;
     ok = ok && reach_and_ask(&a, o->timeout_ns ? o->timeout_ns : PATIENCE_NS, err);
-    // Its number may have become another process's meanwhile. And while it ends, its files cannot be read, which looks as if they were
+    // Its number may have become another process's meanwhile. And while it ends, its files cannot be read, which inspects as if they were
     // forbidden.
     struct as_error gone;
-    if (look.target && !look.target->ops->stop.intact(look.target, &gone)) {
+    if (snapshot.target && !snapshot.target->ops->stop.intact(snapshot.target, &gone)) {
         *err = gone;
         ok = false;
     }
@@ -121,6 +121,6 @@ bool as_cmd_policy(const struct as_options *o, struct as_error *err)
     else if (ok)
         print_text(&a);
     as_client_close(&a.agent);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// arenadump record: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
+// arenadump profile: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
 // profile when our connection is closed, so that nothing has to be undone when we are killed.
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/open_target.h"
 #include "cli/humanize.h"
-#include "inject/load_recorder.h"
+#include "cli/open_target.h"
 #include "inject/entry_guard.h"
 #include "inject/filters.h"
+#include "inject/load_recorder.h"
 #include "inject/mappings.h"
 #include "profile/head.h"
 #include "target/process/process.h"
@@ -20,16 +20,16 @@
 #include <string.h>
 #include <unistd.h>
 
-// The three signals that end a recording, and what they did before.
+// The three signals that end a profile, and what they did before.
 static const int enders[] = {SIGINT, SIGTERM, SIGHUP};
 enum { ENDERS = sizeof enders / sizeof enders[0] };
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t asked_to_end;
 
 static void on_signal(int signal)
 {
     (void)signal;
-    told_to_end = 1;
+    asked_to_end = 1;
 }
 
 struct listening {
@@ -71,11 +71,10 @@ static bool input_has_ended(void)
 
 static bool was_ended(const struct as_client *agent, struct as_error *err)
 {
-    return as_fail(
-        err, AS_TARGET_GONE,
-        "the recording in process %d was ended before its time, by another arenadump, or with the process: no "
-        "dump was written",
-        agent->pid);
+    return as_fail(err, AS_TARGET_GONE,
+                   "the profile in process %d was ended before its time, by another arenadump, or with the process: no "
+                   "dump was written",
+                   agent->pid);
 }
 
 // Until the time is over or a signal has come; *abandoned: until standard input has ended. False: the agent has closed the connection.
@@ -85,7 +84,7 @@ static bool wait_for_end(const struct as_client *agent, const struct as_options 
     uint64_t deadline = o->for_ns ? as_now_ns() + o->for_ns : UINT64_MAX;
     struct pollfd files[] = {{.fd = agent->socket, .events = POLLIN},
                              {.fd = o->until_eof ? STDIN_FILENO : -1, .events = POLLIN}};
-    for (uint64_t now = as_now_ns(); !told_to_end && !*abandoned && now < deadline; now = as_now_ns()) {
+    for (uint64_t now = as_now_ns(); !asked_to_end && !*abandoned && now < deadline; now = as_now_ns()) {
         uint64_t left = deadline - now;
         const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
         if (ppoll(files, 2, o->for_ns ? &limit : NULL, &l->mask) <= 0)
@@ -98,7 +97,7 @@ static bool wait_for_end(const struct as_client *agent, const struct as_options 
 }
 
 // An agent that has been in the process for long may be of an earlier build, with its own recorder. What it does is known at the end of
-// the recording, or now. Where another arenadump has ended the recording since, the agent has closed the connection before it
+// the profile, or now. Where another arenadump has ended the profile since, the agent has closed the connection before it
 // gave the tables back.
 static bool is_readable(const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
@@ -110,12 +109,12 @@ static bool is_readable(const struct as_client *agent, struct as_target *t, stru
     return poll(&connection, 1, 0) > 0
                ? was_ended(agent, err)
                : as_fail(err, AS_UNSUPPORTED,
-                         "the agent in process %d is of another build, whose recordings this arenadump cannot read: "
+                         "the agent in process %d is of another build, whose profiles this arenadump cannot read: "
                          "nothing is recorded; use the arenadump that loaded it, or start the process again",
                          agent->pid);
 }
 
-// With an agent that is there already nobody has looked at its mappings and filters.
+// With an agent that is there already nobody has inspected its mappings and filters.
 static bool has_room(const struct as_options *o, struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
@@ -123,23 +122,23 @@ static bool has_room(const struct as_options *o, struct as_target *t, struct as_
                         as_inject_has_mappings(p, AS_RECORDER_MAPPINGS, err) && as_inject_passes_filters(p, true, err));
 }
 
-// Begins the recording. Hooks at entries that somebody left who was killed are taken out.
-static bool begin(const struct as_options *o, const struct as_client *agent, struct as_target *t,
-                  struct as_entry_guard *guard, uint64_t *page, struct as_error *err)
+// Begins the profile. Hooks at entries that somebody left who was killed are taken out.
+static bool begin_profile(const struct as_options *o, const struct as_client *agent, struct as_target *t,
+                          struct as_entry_guard *guard, uint64_t *page, struct as_error *err)
 {
     char rates[AS_CONTROL_RATES];
     snprintf(rates, sizeof rates, "%s%s%s", o->rates ? o->rates : "", o->rates && o->exact ? "," : "",
              o->exact    ? "exact"
              : !o->rates ? "1"
                          : "");
-    if (!has_room(o, t, err) || !as_carry_and_record(agent, t, NULL, rates, o->entry, page, err))
+    if (!has_room(o, t, err) || !as_load_recorder_begin(agent, t, NULL, rates, o->entry, page, err))
         return false;
     bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
               : *page != 0 ? as_entries_mend(t, *page, err)
                            : true;
     struct as_error late;
     if (!ok)
-        as_record_end(agent, page, &late);
+        as_load_recorder_end(agent, page, &late);
     return ok && is_readable(agent, t, err);
 }
 
@@ -150,19 +149,19 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
     uint64_t page = 0;
     bool abandoned = false;
     listen_for_signals(&l);
-    bool ok = begin(o, agent, t, &guard, &page, err);
+    bool ok = begin_profile(o, agent, t, &guard, &page, err);
     if (ok)
         fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
-                o->for_ns ? "" : "; Ctrl-C ends the recording");
+                o->for_ns ? "" : "; Ctrl-C ends the profile");
     ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
     stop_listening(&l);
     // While it goes on: of places that are used again afterwards nobody would know.
     ok = ok && (abandoned || as_cmd_dump(o, err));
     struct as_error late;
     ok = as_entry_guard_end(&guard, t, page, ok ? err : &late) && ok;
-    ok = ok && as_record_end(agent, &page, err);
+    ok = ok && as_load_recorder_end(agent, &page, err);
     if (ok && abandoned) // last: perhaps nobody reads standard error any more either
-        fprintf(stderr, "arenadump: standard input has ended, and with it the recording: no dump was written\n");
+        fprintf(stderr, "arenadump: standard input has ended, and with it the profile: no dump was written\n");
     return ok;
 }
 
@@ -170,7 +169,7 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
 static bool stop(const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
     uint64_t page;
-    return as_record_end(agent, &page, err) && (page == 0 || as_entries_mend(t, page, err));
+    return as_load_recorder_end(agent, &page, err) && (page == 0 || as_entries_mend(t, page, err));
 }
 
 static bool is_possible(const struct as_options *o, struct as_error *err)
@@ -186,9 +185,9 @@ static bool is_possible(const struct as_options *o, struct as_error *err)
 #endif
 }
 
-bool as_cmd_record(const struct as_options *o, struct as_error *err)
+bool as_cmd_profile(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct as_client agent = {.socket = -1};
     struct as_inject_result result;
     struct as_inject_options how = as_options_injection(o);
@@ -197,10 +196,10 @@ bool as_cmd_record(const struct as_options *o, struct as_error *err)
     how.everywhere = !o->stop;
     if (o->rates && strlen(o->rates) + sizeof ",exact" > AS_CONTROL_RATES)
         return as_fail(err, AS_USAGE, "--rates '%.100s...' is too long", o->rates);
-    bool ok = is_possible(o, err) && as_look_open_process(&look, "record", o->target, err);
-    ok = ok && as_client_reach(&agent, look.target, &how, &result, err);
-    ok = ok && (o->stop ? stop(&agent, look.target, err) : record(o, &agent, look.target, err));
+    bool ok = is_possible(o, err) && as_snapshot_open_process(&snapshot, "profile", o->target, err);
+    ok = ok && as_client_reach(&agent, snapshot.target, &how, &result, err);
+    ok = ok && (o->stop ? stop(&agent, snapshot.target, err) : record(o, &agent, snapshot.target, err));
     as_client_close(&agent);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok;
 }

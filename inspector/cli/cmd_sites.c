@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Who allocated what is in use, and who allocates most: what a recorder in the process has written down.
 #include "cli/cli.h"
+#include "cli/enum_names.h"
+#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
-#include "cli/enum_names.h"
 #include "cli/stacks.h"
-#include "cli/humanize.h"
 #include "config.h"
 #include "trace/format.h"
 
@@ -15,9 +15,9 @@
 
 enum { SITES = 20 };
 
-static void put_kept(struct as_json *j, const struct as_view *v, uint64_t site)
+static void put_pins(struct as_json *j, const struct as_view *v, uint64_t site)
 {
-    static const struct as_profile_kept_record unknown = {
+    static const struct as_profile_pin_record unknown = {
         .pinned = AS_UNKNOWN,
         .stranded = AS_UNKNOWN,
         .pages = AS_UNKNOWN,
@@ -25,11 +25,11 @@ static void put_kept(struct as_json *j, const struct as_view *v, uint64_t site)
         .returned = AS_UNKNOWN,
     };
     static const struct as_json_field fields[] = {
-        AS_JSON_FIELD(as_profile_kept_record, pinned), AS_JSON_FIELD(as_profile_kept_record, stranded),
-        AS_JSON_FIELD(as_profile_kept_record, pages), AS_JSON_FIELD(as_profile_kept_record, pages_stranded),
-        AS_JSON_FIELD(as_profile_kept_record, returned)};
-    as_json_object(j, "kept");
-    as_json_numbers(j, site < v->profile_kept_count ? &v->profile_kept[site] : &unknown, fields,
+        AS_JSON_FIELD(as_profile_pin_record, pinned), AS_JSON_FIELD(as_profile_pin_record, stranded),
+        AS_JSON_FIELD(as_profile_pin_record, pages), AS_JSON_FIELD(as_profile_pin_record, pages_stranded),
+        AS_JSON_FIELD(as_profile_pin_record, returned)};
+    as_json_object(j, "pinned");
+    as_json_numbers(j, site < v->profile_pin_count ? &v->profile_pins[site] : &unknown, fields,
                     sizeof fields / sizeof *fields);
     as_json_object_end(j);
 }
@@ -82,7 +82,7 @@ static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t si
     as_stacks_put_counts(j, "in_use", s->count, s->bytes);
     as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
     as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
-    put_kept(j, v, site);
+    put_pins(j, v, site);
     put_shares(j, v, site, share);
     as_json_number(j, "samples", s->samples);
     as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
@@ -129,8 +129,8 @@ static void put_json(struct as_stack_printing *printing)
     as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
     as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
     as_json_array(&j, "unknown_interpreters");
-    as_stacks_put_unknown(&j, AS_RECORD_PYTHON, p->unknown_python);
-    as_stacks_put_unknown(&j, AS_RECORD_RUBY, p->unknown_ruby);
+    as_stacks_put_unknown(&j, AS_TRACE_PYTHON, p->unknown_python);
+    as_stacks_put_unknown(&j, AS_TRACE_RUBY, p->unknown_ruby);
     as_json_array_end(&j);
     put_threads(&j, v);
     as_stacks_put_modules(&j, v);
@@ -170,8 +170,8 @@ static void print_head(const struct as_profile_record *p)
         printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
     printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
            p->checked, p->cut);
-    as_stacks_print_unknown(AS_RECORD_PYTHON, p->unknown_python);
-    as_stacks_print_unknown(AS_RECORD_RUBY, p->unknown_ruby);
+    as_stacks_print_unknown(AS_TRACE_PYTHON, p->unknown_python);
+    as_stacks_print_unknown(AS_TRACE_RUBY, p->unknown_ruby);
 }
 
 static void print_site(struct as_stack_printing *p, const struct as_profile_site_record *s)
@@ -199,28 +199,28 @@ static bool fail_without_profile(const struct as_view *v, const char *target, st
         if (v->runtimes[i].kind == AS_RUNTIME_RECORDER && v->runtimes[i].state == AS_REGIONS_UNPROVEN)
             return as_fail(err, AS_UNSUPPORTED,
                            "'%s' has no profile that this arenadump can read: what begins as the tables of a recorder "
-                           "is not as it knows them. Look with the arenadump of the version that the agent in the "
+                           "is not as it knows them. Use the arenadump of the version that the agent in the "
                            "process has",
                            target);
     return as_fail(err, AS_UNSUPPORTED,
                    "'%s' has no profile: run the program by `arenascope run --profile -- COMMAND`, or record the "
-                   "running process (`arenadump record PID -o FILE`)",
+                   "running process (`arenadump profile PID -o FILE`)",
                    target);
 }
 
-bool as_cmd_profile(const struct as_options *o, struct as_error *err)
+bool as_cmd_sites(const struct as_options *o, struct as_error *err)
 {
-    struct as_look look;
-    bool ok = as_look_open(&look, o->target, err) && as_look_take(&look, o, NULL, false, err);
-    if (ok && look.view.profile_count == 0)
-        ok = fail_without_profile(&look.view, o->target, err);
-    struct as_stack_printing printing = {.view = &look.view, .err = err, .tree = o->tree, .ok = true};
-    ok = ok && as_frame_names_open(&printing.names, &look, err);
+    struct as_snapshot snapshot;
+    bool ok = as_snapshot_open(&snapshot, o->target, err) && as_snapshot_take(&snapshot, o, NULL, false, err);
+    if (ok && snapshot.view.profile_count == 0)
+        ok = fail_without_profile(&snapshot.view, o->target, err);
+    struct as_stack_printing printing = {.view = &snapshot.view, .err = err, .tree = o->tree, .ok = true};
+    ok = ok && as_frame_names_open(&printing.names, &snapshot, err);
     if (ok && o->json)
         put_json(&printing);
     else if (ok)
         print_text(&printing);
     as_frame_names_close(&printing.names);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     return ok && printing.ok;
 }

@@ -41,15 +41,15 @@ static struct as_table_style table_style(bool live)
 
 bool as_cmd_summary(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look g = {0};
-    struct as_look *look = &g.look;
-    bool ok = as_graph_look_open_if_asked(&g, o, err) && as_look_take(look, o, NULL, false, err);
+    struct as_graph_snapshot g = {0};
+    struct as_snapshot *snapshot = &g.snapshot;
+    bool ok = as_graph_snapshot_open_if_asked(&g, o, err) && as_snapshot_take(snapshot, o, NULL, false, err);
     if (ok && o->json) {
-        ok = as_summary_json(stdout, &look->view, look->from_dump, err);
+        ok = as_summary_json(stdout, &snapshot->view, snapshot->from_dump, err);
     } else if (ok) {
-        struct as_table_style style = table_style(look->target && look->target->kind == AS_TARGET_PROCESS);
-        ok = as_summary_table(stdout, &look->view, &style, err);
+        struct as_table_style style = table_style(snapshot->target && snapshot->target->kind == AS_TARGET_PROCESS);
+        ok = as_summary_table(stdout, &snapshot->view, &style, err);
     }
-    as_graph_look_close(&g);
+    as_graph_snapshot_close(&g);
     return ok;
 }

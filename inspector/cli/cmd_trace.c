@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A full record: what a process had at most, when, and who allocated it; or its events, one line each.
+// A trace: what a process had at most, when, and who allocated it; or its events, one line each.
 #include "cli/cli.h"
-#include "cli/stacks.h"
 #include "cli/humanize.h"
+#include "cli/stacks.h"
 #include "config.h"
-#include "profile/tables.h"
 #include "profile/stacks.h"
+#include "profile/tables.h"
 #include "trace/account.h"
 
 #include <inttypes.h>
@@ -14,11 +14,11 @@
 
 enum { SITES = 20, PATH_COLUMNS = 80, TEXT_SIZE = 4 * PATH_COLUMNS + 1 };
 
-struct record_reading {
-    struct as_record record;
-    struct as_record_account account;
-    struct as_store store; // the stacks
-    struct as_look look;   // whose view they are; no target
+struct trace_reading {
+    struct as_trace trace;
+    struct as_trace_account account;
+    struct as_store store;       // the stacks
+    struct as_snapshot snapshot; // whose view they are; no target
     struct as_stack_printing printing;
     AS_VEC(uint32_t) modules; // the record of each module
     AS_VEC(uint32_t)
@@ -29,35 +29,35 @@ struct record_reading {
 
 // --- Stacks -----------------------------------------------------------------------------------------------------------
 
-static bool add_modules(struct record_reading *r, struct as_error *err)
+static bool add_modules(struct trace_reading *r, struct as_error *err)
 {
     struct as_strings *strings = &r->store.strings;
-    for (uint32_t i = 0; i < r->record.modules.count; i++) {
-        const struct as_record_module *m = &r->record.modules.items[i];
-        struct as_profile_module_record *record = as_vec_add(&r->store.profile_modules, err);
+    for (uint32_t i = 0; i < r->trace.modules.count; i++) {
+        const struct as_trace_module *m = &r->trace.modules.items[i];
+        struct as_profile_module_record *trace = as_vec_add(&r->store.profile_modules, err);
         uint32_t *module = as_vec_add(&r->modules, err);
         char id[2 * AS_PROFILE_BUILD_ID + 1];
-        if (!record || !module)
+        if (!trace || !module)
             return false;
         *module = i;
         as_profile_build_id_text(m->build_id, m->build_id_size, id);
-        *record = (struct as_profile_module_record){.start = m->start, .end = m->end, .bias = m->bias};
-        record->path = m->name[0] ? as_strings_add(strings, m->name, sizeof m->name)
-                                  : as_strings_add(strings, r->record.head.program, sizeof r->record.head.program);
-        record->build_id = as_strings_add(strings, id, sizeof id);
+        *trace = (struct as_profile_module_record){.start = m->start, .end = m->end, .bias = m->bias};
+        trace->path = m->name[0] ? as_strings_add(strings, m->name, sizeof m->name)
+                                 : as_strings_add(strings, r->trace.head.program, sizeof r->trace.head.program);
+        trace->build_id = as_strings_add(strings, id, sizeof id);
     }
     return true;
 }
 
-static bool comes_before(const struct record_reading *r, uint32_t a, uint32_t b)
+static bool comes_before(const struct trace_reading *r, uint32_t a, uint32_t b)
 {
-    const struct as_record_site *x = &r->account.sites.items[a], *y = &r->account.sites.items[b];
+    const struct as_trace_site *x = &r->account.sites.items[a], *y = &r->account.sites.items[b];
     if (x->peak.bytes != y->peak.bytes)
         return x->peak.bytes > y->peak.bytes;
     return x->allocated.bytes != y->allocated.bytes ? x->allocated.bytes > y->allocated.bytes : a < b;
 }
 
-static void sink(struct record_reading *r, size_t at, size_t count)
+static void sink(struct trace_reading *r, size_t at, size_t count)
 {
     uint32_t *items = r->order.items, moving = items[at];
     for (size_t below; (below = 2 * at + 1) < count; at = below) {
@@ -71,7 +71,7 @@ static void sink(struct record_reading *r, size_t at, size_t count)
 }
 
 // A heap sort: of a stack there may be a quarter of a million, and libc's qsort has no context.
-static void sort_sites(struct record_reading *r)
+static void sort_sites(struct trace_reading *r)
 {
     for (size_t i = r->order.count; i > 0; i--)
         sink(r, i - 1, r->order.count);
@@ -86,46 +86,46 @@ static void sort_sites(struct record_reading *r)
 // The line of interpreted code that a frame is.
 static uint32_t read_line(void *reading, uint64_t frame, struct as_error *err)
 {
-    struct record_reading *r = reading;
+    struct trace_reading *r = reading;
     const char *name = "", *file = "";
     struct as_profile_line_record *line = as_vec_add(&r->store.profile_lines, err);
     if (!line)
         return 0;
-    as_record_line(&r->record, frame, &name, &file, &line->line);
+    as_trace_line(&r->trace, frame, &name, &file, &line->line);
     line->function = *name ? as_strings_add(&r->store.strings, name, AS_PROFILE_FUNCTION_NAME) : 0;
     line->file = *file ? as_strings_add(&r->store.strings, file, AS_PROFILE_FUNCTION_FILE) : 0;
-    line->language = as_strings_add(&r->store.strings, frame >> 48 == AS_RECORD_RUBY ? "ruby" : "python", SIZE_MAX);
+    line->language = as_strings_add(&r->store.strings, frame >> 48 == AS_TRACE_RUBY ? "ruby" : "python", SIZE_MAX);
     return (uint32_t)r->store.profile_lines.count;
 }
 
 // The record of a stack: each is made once, whatever number of stacks are on it. UINT32_MAX: AS_NO_MEMORY.
-static uint32_t stack_record(struct record_reading *r, struct as_profile_stacks *stacks, uint32_t stack,
+static uint32_t stack_record(struct trace_reading *r, struct as_profile_stacks *stacks, uint32_t stack,
                              struct as_error *err)
 {
     uint32_t fresh[AS_PROFILE_DEPTH], count = 0, *known = r->known.items;
-    for (; stack && known[stack - 1] == 0; stack = as_record_stack(&r->record, stack)->caller)
+    for (; stack && known[stack - 1] == 0; stack = as_trace_stack(&r->trace, stack)->caller)
         fresh[count++] = stack;
-    uint32_t record = stack ? known[stack - 1] - 1 : UINT32_MAX;
+    uint32_t trace = stack ? known[stack - 1] - 1 : UINT32_MAX;
     while (count-- > 0) {
-        uint64_t frame = as_record_stack(&r->record, fresh[count])->frame;
-        if ((record = as_profile_stacks_add(stacks, record, frame, err)) == UINT32_MAX)
+        uint64_t frame = as_trace_stack(&r->trace, fresh[count])->frame;
+        if ((trace = as_profile_stacks_add(stacks, trace, frame, err)) == UINT32_MAX)
             return UINT32_MAX;
-        known[fresh[count] - 1] = record + 1;
+        known[fresh[count] - 1] = trace + 1;
     }
-    return record;
+    return trace;
 }
 
-static bool add_sites(struct record_reading *r, struct as_error *err)
+static bool add_sites(struct trace_reading *r, struct as_error *err)
 {
     struct as_profile_stacks stacks = {.store = &r->store,
                                        .module_of = r->modules.items,
                                        .module_count = r->modules.count,
                                        .line = read_line,
                                        .reader = r};
-    bool ok = as_vec_reserve(&r->known, r->record.stacks.count, err);
+    bool ok = as_vec_reserve(&r->known, r->trace.stacks.count, err);
     for (uint32_t id = 0; ok && id < r->account.sites.count; id++) {
         uint32_t *stack = as_vec_add(&r->stacks, err);
-        const struct as_record_context *context = as_record_context(&r->record, id);
+        const struct as_trace_context *context = as_trace_context(&r->trace, id);
         if ((ok = stack != NULL))
             *stack = UINT32_MAX;
         if (!ok || r->account.sites.items[id].allocated.count == 0)
@@ -142,43 +142,43 @@ static bool add_sites(struct record_reading *r, struct as_error *err)
     return ok;
 }
 
-static bool prepare(struct record_reading *r, struct as_error *err)
+static bool prepare(struct trace_reading *r, struct as_error *err)
 {
-    if (!as_record_account(&r->account, &r->record, err) || !add_modules(r, err) || !add_sites(r, err))
+    if (!as_trace_account(&r->account, &r->trace, err) || !add_modules(r, err) || !add_sites(r, err))
         return false;
     sort_sites(r);
-    r->look.from_dump = true;
-    r->look.view = as_store_view(&r->store);
-    r->printing = (struct as_stack_printing){.view = &r->look.view, .err = err, .tree = true, .ok = true};
-    return as_frame_names_open(&r->printing.names, &r->look, err);
+    r->snapshot.from_dump = true;
+    r->snapshot.view = as_store_view(&r->store);
+    r->printing = (struct as_stack_printing){.view = &r->snapshot.view, .err = err, .tree = true, .ok = true};
+    return as_frame_names_open(&r->printing.names, &r->snapshot, err);
 }
 
 // --- JSON -------------------------------------------------------------------------------------------------------------
 
-static const char *reason(const struct as_record_ending *end)
+static const char *reason(const struct as_trace_ending *end)
 {
-    return end->reason == AS_RECORD_EXIT       ? "exit"
-           : end->reason == AS_RECORD_NO_SPACE ? "no_space"
-           : end->reason                       ? "error"
-                                               : NULL;
+    return end->reason == AS_TRACE_EXIT       ? "exit"
+           : end->reason == AS_TRACE_NO_SPACE ? "no_space"
+           : end->reason                      ? "error"
+                                              : NULL;
 }
 
-static void put_sum(struct as_json *j, const char *key, const struct as_record_sum *sum)
+static void put_sum(struct as_json *j, const char *key, const struct as_trace_sum *sum)
 {
     as_stacks_put_counts(j, key, sum->count, sum->bytes);
 }
 
-static uint64_t started(const struct as_record *r)
+static uint64_t started(const struct as_trace *r)
 {
     return r->first.realtime ? r->first.realtime : AS_UNKNOWN;
 }
 
-static void put_lifetimes(struct as_json *j, const struct as_record_account *a, bool timed)
+static void put_lifetimes(struct as_json *j, const struct as_trace_account *a, bool timed)
 {
     as_json_array(j, "lifetimes");
-    for (size_t i = 0; timed && i < AS_RECORD_LIFETIMES; i++) {
+    for (size_t i = 0; timed && i < AS_TRACE_LIFETIMES; i++) {
         as_json_object(j, NULL);
-        as_json_number(j, "below_ns", as_record_lifetime(i));
+        as_json_number(j, "below_ns", as_trace_lifetime(i));
         as_json_number(j, "count", a->lifetimes[i].count);
         as_json_number(j, "bytes", a->lifetimes[i].bytes);
         as_json_object_end(j);
@@ -186,14 +186,14 @@ static void put_lifetimes(struct as_json *j, const struct as_record_account *a, 
     as_json_array_end(j);
 }
 
-static void put_timeline(struct as_json *j, const struct record_reading *r, bool timed)
+static void put_timeline(struct as_json *j, const struct trace_reading *r, bool timed)
 {
-    uint64_t all = r->record.last.ticks - r->record.first.ticks;
+    uint64_t all = r->trace.last.ticks - r->trace.first.ticks;
     as_json_array(j, "timeline");
-    for (size_t i = 0; timed && i < AS_RECORD_MOMENTS; i++) {
-        const struct as_record_moment *m = &r->account.moments[i];
+    for (size_t i = 0; timed && i < AS_TRACE_POINTS; i++) {
+        const struct as_trace_point *m = &r->account.points[i];
         as_json_object(j, NULL);
-        as_json_number(j, "from_ns", as_record_time(&r->record, r->record.first.ticks + all / AS_RECORD_MOMENTS * i));
+        as_json_number(j, "from_ns", as_trace_time(&r->trace, r->trace.first.ticks + all / AS_TRACE_POINTS * i));
         as_json_number(j, "allocations", m->allocations);
         as_json_number(j, "count", m->most.count);
         as_json_number(j, "bytes", m->most.bytes);
@@ -202,13 +202,13 @@ static void put_timeline(struct as_json *j, const struct record_reading *r, bool
     as_json_array_end(j);
 }
 
-static void put_sites(struct as_json *j, const struct record_reading *r)
+static void put_sites(struct as_json *j, const struct trace_reading *r)
 {
     as_json_array(j, "sites");
     for (size_t i = 0; i < r->order.count; i++) {
         uint32_t id = r->order.items[i];
-        const struct as_record_context *context = as_record_context(&r->record, id);
-        const struct as_record_site *s = &r->account.sites.items[id];
+        const struct as_trace_context *context = as_trace_context(&r->trace, id);
+        const struct as_trace_site *s = &r->account.sites.items[id];
         as_json_object(j, NULL);
         as_json_number(j, "context", id);
         put_sum(j, "allocated", &s->allocated);
@@ -222,30 +222,30 @@ static void put_sites(struct as_json *j, const struct record_reading *r)
     as_json_array_end(j);
 }
 
-static void put_counted(struct as_json *j, const struct record_reading *r)
+static void put_counted(struct as_json *j, const struct trace_reading *r)
 {
-    const struct as_record_account *a = &r->account;
+    const struct as_trace_account *a = &r->account;
     static const struct as_json_field of_account[] = {
-        AS_JSON_FIELD(as_record_account, events),        AS_JSON_FIELD(as_record_account, frees),
-        AS_JSON_FIELD(as_record_account, moved),         AS_JSON_FIELD(as_record_account, resized),
-        AS_JSON_FIELD(as_record_account, unknown_frees), AS_JSON_FIELD(as_record_account, replaced),
-        AS_JSON_FIELD(as_record_account, backwards),     AS_JSON_FIELD(as_record_account, lost_allocations),
-        AS_JSON_FIELD(as_record_account, lost_frees)};
+        AS_JSON_FIELD(as_trace_account, events),        AS_JSON_FIELD(as_trace_account, frees),
+        AS_JSON_FIELD(as_trace_account, moved),         AS_JSON_FIELD(as_trace_account, resized),
+        AS_JSON_FIELD(as_trace_account, unknown_frees), AS_JSON_FIELD(as_trace_account, replaced),
+        AS_JSON_FIELD(as_trace_account, backwards),     AS_JSON_FIELD(as_trace_account, lost_allocations),
+        AS_JSON_FIELD(as_trace_account, lost_frees)};
     static const struct as_json_field of_state[] = {
-        AS_JSON_FIELD(as_record_state, missed), AS_JSON_FIELD(as_record_state, misses),
-        AS_JSON_FIELD(as_record_state, checked), AS_JSON_FIELD(as_record_state, wrong),
-        AS_JSON_FIELD(as_record_state, cut)};
+        AS_JSON_FIELD(as_trace_state, missed), AS_JSON_FIELD(as_trace_state, misses),
+        AS_JSON_FIELD(as_trace_state, checked), AS_JSON_FIELD(as_trace_state, wrong),
+        AS_JSON_FIELD(as_trace_state, cut)};
     as_json_number(j, "threads", a->threads);
     as_json_numbers(j, a, of_account, sizeof of_account / sizeof *of_account);
-    as_json_numbers(j, &r->record.last, of_state, sizeof of_state / sizeof *of_state);
-    as_json_number(j, "malformed", r->record.malformed);
+    as_json_numbers(j, &r->trace.last, of_state, sizeof of_state / sizeof *of_state);
+    as_json_number(j, "malformed", r->trace.malformed);
     put_sum(j, "allocated", &a->allocated);
     put_sum(j, "temporary", &a->temporary);
     put_sum(j, "in_use", &a->in_use);
     put_sum(j, "without_stack", &a->without_stack);
 }
 
-static void put_interpreters(struct as_json *j, const struct as_record *r)
+static void put_interpreters(struct as_json *j, const struct as_trace *r)
 {
     as_json_array(j, "unknown_interpreters");
     for (size_t i = 0; i < r->interpreters.count; i++)
@@ -253,17 +253,17 @@ static void put_interpreters(struct as_json *j, const struct as_record *r)
     as_json_array_end(j);
 }
 
-static void put_json(struct record_reading *r)
+static void put_json(struct trace_reading *r)
 {
     struct as_json j = {.out = stdout, .empty = true};
-    const struct as_record *f = &r->record;
-    uint64_t duration = as_record_time(f, f->last.ticks);
+    const struct as_trace *f = &r->trace;
+    uint64_t duration = as_trace_time(f, f->last.ticks);
     as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.record/1");
+    as_json_string(&j, "schema", "arenascope.trace/1");
     as_json_string(&j, "version", AS_VERSION);
     as_json_text(&j, "program", f->head.program, sizeof f->head.program);
     as_json_number(&j, "pid", f->head.pid);
-    as_json_string(&j, "clock", f->head.clock == AS_RECORD_TSC ? "counter" : "monotonic");
+    as_json_string(&j, "clock", f->head.clock == AS_TRACE_TSC ? "counter" : "monotonic");
     as_json_time(&j, "started", started(f));
     as_json_number(&j, "duration_ns", duration);
     as_json_string(&j, "ended", reason(&f->end));
@@ -271,13 +271,13 @@ static void put_json(struct record_reading *r)
     put_counted(&j, r);
     put_interpreters(&j, f);
     as_json_object(&j, "peak");
-    as_json_number(&j, "time_ns", as_record_time(f, r->account.peak_ticks));
+    as_json_number(&j, "time_ns", as_trace_time(f, r->account.peak_ticks));
     as_json_number(&j, "count", r->account.peak.count);
     as_json_number(&j, "bytes", r->account.peak.bytes);
     as_json_object_end(&j);
     put_lifetimes(&j, &r->account, duration != AS_UNKNOWN);
     put_timeline(&j, r, duration != AS_UNKNOWN);
-    as_stacks_put_modules(&j, &r->look.view);
+    as_stacks_put_modules(&j, &r->snapshot.view);
     as_stacks_put_tree(&j, &r->printing);
     put_sites(&j, r);
     as_json_object_end(&j);
@@ -286,20 +286,20 @@ static void put_json(struct record_reading *r)
 
 // --- Text -------------------------------------------------------------------------------------------------------------
 
-static void print_sum(const char *what, const struct as_record_sum *sum)
+static void print_sum(const char *what, const struct as_trace_sum *sum)
 {
     char bytes[AS_SIZE_TEXT];
     printf("%-22s%11s in %" PRIu64 " blocks\n", what, as_format_size(sum->bytes, bytes), sum->count);
 }
 
-static void print_limits(const struct record_reading *r)
+static void print_limits(const struct trace_reading *r)
 {
-    const struct as_record_account *a = &r->account;
-    const struct as_record *f = &r->record;
-    if (f->end.reason != AS_RECORD_EXIT)
+    const struct as_trace_account *a = &r->account;
+    const struct as_trace *f = &r->trace;
+    if (f->end.reason != AS_TRACE_EXIT)
         printf("%s\n",
-               f->end.reason == AS_RECORD_NO_SPACE ? "The record ends before the process: there was no room for more."
-               : f->end.reason ? "The record ends before the process: its file could not be written."
+               f->end.reason == AS_TRACE_NO_SPACE ? "The trace ends before the process: there was no room for more."
+               : f->end.reason                    ? "The trace ends before the process: its file could not be written."
                                : "The record has no end: the process still runs, was killed, or ended without exit(). "
                                  "The last events are missing: 100 ms, or more if the disk was slower.");
     if (f->size > f->whole)
@@ -319,25 +319,25 @@ static void print_limits(const struct record_reading *r)
         as_stacks_print_unknown(f->interpreters.items[i].language, f->interpreters.items[i].release);
 }
 
-static void print_text(struct record_reading *r)
+static void print_text(struct trace_reading *r)
 {
-    const struct as_record *f = &r->record;
-    const struct as_record_account *a = &r->account;
+    const struct as_trace *f = &r->trace;
+    const struct as_trace_account *a = &r->account;
     char text[TEXT_SIZE], time[AS_TIME_SIZE], duration[AS_SIZE_TEXT], when[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT],
         all[AS_SIZE_TEXT];
     printf("%s (pid %" PRIu64 "), from %s for %s\n",
            as_safe_text(f->head.program, sizeof f->head.program, PATH_COLUMNS, true, text, sizeof text), f->head.pid,
            as_format_time(started(f), time) ? time : "an unknown time",
-           as_format_duration(as_record_time(f, f->last.ticks), duration));
+           as_format_duration(as_trace_time(f, f->last.ticks), duration));
     print_limits(r);
     print_sum("allocated", &a->allocated);
     print_sum("freed at once", &a->temporary);
     print_sum("at most in use", &a->peak);
-    printf("  after %s\n", as_format_duration(as_record_time(f, a->peak_ticks), when));
+    printf("  after %s\n", as_format_duration(as_trace_time(f, a->peak_ticks), when));
     print_sum("in use at the end", &a->in_use);
     printf("\n%11s %12s  %11s\n", "at the peak", "blocks", "at the end");
     for (size_t i = 0; i < r->order.count && i < SITES; i++) {
-        const struct as_record_site *s = &a->sites.items[r->order.items[i]];
+        const struct as_trace_site *s = &a->sites.items[r->order.items[i]];
         printf("%11s %12" PRIu64 "  %11s\n", as_format_size(s->peak.bytes, bytes), s->peak.count,
                as_format_size(s->in_use.bytes, all));
         as_stacks_print(&r->printing, r->stacks.items[r->order.items[i]]);
@@ -346,18 +346,18 @@ static void print_text(struct record_reading *r)
         printf("... and %zu more stacks (--json lists all)\n", r->order.count - SITES);
 }
 
-static bool print_events(struct as_record *r, struct as_error *err)
+static bool print_events(struct as_trace *r, struct as_error *err)
 {
     static const char *const names[] = {"free", "malloc", "calloc", "aligned", "resized", "moved_from", "moved_to"};
-    struct as_record_event e;
-    while (as_record_next(r, &e, err)) {
-        uint64_t time = as_record_time(r, e.time);
+    struct as_trace_event e;
+    while (as_trace_next(r, &e, err)) {
+        uint64_t time = as_trace_time(r, e.time);
         if (time == AS_UNKNOWN)
             printf("-");
         else
             printf("%" PRIu64, time);
         printf(" %" PRIu32 " %s 0x%" PRIx64, e.thread, names[e.kind], e.address);
-        if (e.kind != AS_RECORD_FREE && e.kind != AS_RECORD_MOVED_FROM)
+        if (e.kind != AS_TRACE_FREE && e.kind != AS_TRACE_MOVED_FROM)
             printf(" %" PRIu64 " %" PRIu32, e.size, e.context);
         if (e.alignment)
             printf(" %" PRIu64, e.alignment);
@@ -366,27 +366,27 @@ static bool print_events(struct as_record *r, struct as_error *err)
     return err->code == AS_OK;
 }
 
-static void finish(struct record_reading *r)
+static void finish_trace(struct trace_reading *r)
 {
     as_frame_names_close(&r->printing.names);
     as_store_free(&r->store);
-    as_record_account_free(&r->account);
-    as_record_close(&r->record);
+    as_trace_account_free(&r->account);
+    as_trace_close(&r->trace);
     as_vec_free(&r->modules);
     as_vec_free(&r->known);
     as_vec_free(&r->stacks);
     as_vec_free(&r->order);
 }
 
-bool as_cmd_full_record(const struct as_options *o, struct as_error *err)
+bool as_cmd_trace(const struct as_options *o, struct as_error *err)
 {
-    static struct record_reading r; // too large for a stack
+    static struct trace_reading r; // too large for a stack
     if (o->json && o->events)
         return as_fail(err, AS_USAGE, "--json or --events: give one of them");
     r.printing.ok = true;
-    bool ok = as_record_open(&r.record, o->target, err) && as_record_begin(&r.record, err);
+    bool ok = as_trace_open(&r.trace, o->target, err) && as_trace_begin(&r.trace, err);
     if (ok && o->events) {
-        ok = print_events(&r.record, err);
+        ok = print_events(&r.trace, err);
     } else if (ok && (ok = prepare(&r, err))) {
         if (o->json)
             put_json(&r);
@@ -394,6 +394,6 @@ bool as_cmd_full_record(const struct as_options *o, struct as_error *err)
             print_text(&r);
     }
     ok = ok && r.printing.ok;
-    finish(&r);
+    finish_trace(&r);
     return ok;
 }

@@ -2,10 +2,10 @@
 // arenadump trim: has the agent in a process give memory back, and says what came of it; or only what would.
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
 #include "cli/summary.h"
-#include "cli/humanize.h"
 #include "inject/client.h"
 #include "ledger/ledger.h"
 #include "target/process/procfs.h"
@@ -20,7 +20,7 @@
 // All that is printed in the end.
 struct trimming {
     const struct as_options *options;
-    struct as_look look;
+    struct as_snapshot snapshot;
     pid_t pid;
     struct as_client agent;
     struct as_inject_result injected;
@@ -42,8 +42,8 @@ static struct arenascope_trim_options trim_options(const struct as_options *o)
     };
 }
 
-static bool ask(struct trimming *t, uint32_t operation, struct as_control_reply *reply, as_control_arena_vec *arenas,
-                struct as_error *err)
+static bool ask_agent(struct trimming *t, uint32_t operation, struct as_control_reply *reply,
+                      as_control_arena_vec *arenas, struct as_error *err)
 {
     const struct as_control_request request = {
         .protocol = AS_CONTROL_PROTOCOL, .operation = operation, .trim = trim_options(t->options)};
@@ -73,7 +73,7 @@ static uint64_t difference(uint64_t a, uint64_t b)
     return a == AS_UNKNOWN || b == AS_UNKNOWN ? AS_UNKNOWN : a > b ? a - b : 0;
 }
 
-static const struct as_control_arena *find(const as_control_arena_vec *arenas, uint64_t address)
+static const struct as_control_arena *find_arena(const as_control_arena_vec *arenas, uint64_t address)
 {
     for (size_t i = 0; i < arenas->count; ++i) {
         if (arenas->items[i].before.arena == address)
@@ -89,7 +89,7 @@ static uint64_t count_faulted_back(const as_control_arena_vec *then, const as_co
     uint64_t sum = 0;
     for (size_t i = 0; i < then->count; ++i) {
         const struct as_control_arena *before = &then->items[i];
-        const struct as_control_arena *after = find(now, before->before.arena);
+        const struct as_control_arena *after = find_arena(now, before->before.arena);
         if (!after || before->returned == AS_UNKNOWN || before->before.resident == AS_UNKNOWN)
             return AS_UNKNOWN;
         uint64_t grown = difference(after->before.resident, difference(before->before.resident, before->returned));
@@ -109,7 +109,7 @@ static bool watch(struct trimming *t, struct as_error *err)
         ;
     struct as_control_reply reply;
     as_control_arena_vec now = {0};
-    bool ok = ask(t, AS_CONTROL_FORECAST, &reply, &now, err);
+    bool ok = ask_agent(t, AS_CONTROL_FORECAST, &reply, &now, err);
     if (ok) {
         t->faults = difference(minor_faults(t->agent.pid), faults);
         t->faulted_back = count_faulted_back(&t->arenas, &now);
@@ -119,11 +119,12 @@ static bool watch(struct trimming *t, struct as_error *err)
 }
 
 // What a trim would return is computed from outside, as the summary's forecast: nothing is loaded, and nothing changes.
-static bool forecast(struct trimming *t, struct as_look *look, struct as_error *err)
+static bool forecast(struct trimming *t, struct as_snapshot *snapshot, struct as_error *err)
 {
-    if (!as_look_take(look, t->options, NULL, false, err) || !as_look_needs_glibc(look, t->options, err))
+    if (!as_snapshot_take(snapshot, t->options, NULL, false, err) ||
+        !as_snapshot_needs_glibc(snapshot, t->options, err))
         return false;
-    const struct as_view *v = &look->view;
+    const struct as_view *v = &snapshot->view;
     struct as_arena_place place = as_arena_place_begin(v);
     t->pid = (pid_t)v->meta->pid;
     if (!(v->meta->flags & AS_META_EXACT))
@@ -187,32 +188,33 @@ static bool has_library(const struct as_target *t)
 }
 
 // Is it certain that the agent would cost more than a trim returns? Swap comes back as well, and is not forecast.
-static bool is_in_vain(const struct trimming *t, const struct as_look *look)
+static bool is_in_vain(const struct trimming *t, const struct as_snapshot *snapshot)
 {
-    const struct as_view *v = &look->view;
-    return (v->meta->flags & AS_META_EXACT) && !has_library(look->target) && v->totals->ledger.swapped_free == 0 &&
+    const struct as_view *v = &snapshot->view;
+    return (v->meta->flags & AS_META_EXACT) && !has_library(snapshot->target) && v->totals->ledger.swapped_free == 0 &&
            sum_promised(t) < as_agent_most_resident(v->meta->page_size);
 }
 
-// Looks from outside whether it is worth it to load the agent. A look that fails says nothing of that: an injection fails with
+// Snapshots from outside whether it is worth it to load the agent. A snapshot that fails says nothing of that: an injection fails with
 // better words, or does not. False: what was asked for cannot be.
-static bool look_first(struct trimming *t, bool *vain, struct as_error *err)
+static bool forecast_first(struct trimming *t, bool *vain, struct as_error *err)
 {
-    struct as_look look;
+    struct as_snapshot snapshot;
     struct as_error why = {0};
     char bytes[AS_SIZE_TEXT];
     char most[AS_SIZE_TEXT];
-    *vain = as_look_open(&look, t->options->target, &why) && forecast(t, &look, &why) && is_in_vain(t, &look);
+    *vain = as_snapshot_open(&snapshot, t->options->target, &why) && forecast(t, &snapshot, &why) &&
+            is_in_vain(t, &snapshot);
     if (*vain)
         snprintf(
             t->reply.error, sizeof t->reply.error,
             "the agent was not loaded: it would take up to %s, and a trim would return %s (arenascope inject loads it "
             "all the same)",
-            as_format_size(as_agent_most_resident(look.view.meta->page_size), most),
+            as_format_size(as_agent_most_resident(snapshot.view.meta->page_size), most),
             as_format_size(sum_promised(t), bytes));
     else
         as_vec_free(&t->arenas);
-    as_look_close(&look);
+    as_snapshot_close(&snapshot);
     if (why.code == AS_USAGE)
         *err = why;
     return why.code != AS_USAGE;
@@ -224,36 +226,37 @@ static bool reach(struct trimming *t, bool *vain, struct as_error *err)
     const struct as_inject_options how = as_options_injection(t->options);
     bool absent;
     *vain = false;
-    if (as_client_connect(&t->agent, t->look.target->pid, 0, how.patience_ns, &absent, err))
+    if (as_client_connect(&t->agent, t->snapshot.target->pid, 0, how.patience_ns, &absent, err))
         return true;
-    if (absent && !look_first(t, vain, err))
+    if (absent && !forecast_first(t, vain, err))
         return false;
-    return *vain || as_client_reach(&t->agent, t->look.target, &how, &t->injected, err);
+    return *vain || as_client_reach(&t->agent, t->snapshot.target, &how, &t->injected, err);
 }
 
 static bool perform(struct trimming *t, struct as_error *err)
 {
     const struct as_options *o = t->options;
     bool vain;
-    if (!as_look_open(&t->look, o->target, err))
+    if (!as_snapshot_open(&t->snapshot, o->target, err))
         return false;
     if (o->forecast && o->watch_ns != 0)
         return as_fail(err, AS_USAGE, "trim: --forecast gives nothing back, so --watch would have nothing to measure");
     // --max-pause once bounded the locks: a user who means the locks must not get an unbounded trim.
     if (!o->forecast && o->max_pause_ns != 0 && o->max_hold_ns == 0)
-        return as_fail(err, AS_USAGE,
-                       "trim: --max-pause limits for how long a look may stop the process; the limit for the lock of "
-                       "an arena is --max-hold");
+        return as_fail(
+            err, AS_USAGE,
+            "trim: --max-pause limits for how long a snapshot may stop the process; the limit for the lock of "
+            "an arena is --max-hold");
     if (o->forecast)
-        return forecast(t, &t->look, err);
-    if (!as_look_is_process(&t->look, "trim", o->target, err) || !reach(t, &vain, err))
+        return forecast(t, &t->snapshot, err);
+    if (!as_snapshot_is_process(&t->snapshot, "trim", o->target, err) || !reach(t, &vain, err))
         return false;
     if (vain)
         return true;
     t->trimmed = true;
     t->reply = (struct as_control_reply){0};
     t->pid = t->agent.pid;
-    if (!ask(t, AS_CONTROL_TRIM, &t->reply, &t->arenas, err))
+    if (!ask_agent(t, AS_CONTROL_TRIM, &t->reply, &t->arenas, err))
         return false;
     t->resident = as_client_resident(&t->agent);
     return o->watch_ns == 0 || watch(t, err);
@@ -373,6 +376,6 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
     }
     as_vec_free(&t.arenas);
     as_client_close(&t.agent);
-    as_look_close(&t.look);
+    as_snapshot_close(&t.snapshot);
     return ok;
 }

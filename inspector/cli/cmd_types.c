@@ -10,11 +10,11 @@
 
 enum { LINES = 30, TYPE_COLUMNS = 80 };
 
-static void put_json(const struct as_graph_look *look, const struct as_store *types)
+static void put_json(const struct as_graph_snapshot *snapshot, const struct as_store *types)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.types/1", look);
+    as_graph_put_head(&j, "arenascope.types/1", snapshot);
     as_json_array(&j, "types");
     for (size_t i = 0; i < types->graph_types.count; i++) {
         const struct as_graph_type_record *r = &types->graph_types.items[i];
@@ -31,10 +31,10 @@ static void put_json(const struct as_graph_look *look, const struct as_store *ty
     putchar('\n');
 }
 
-static void print_text(const struct as_graph_look *look, const struct as_store *types)
+static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types)
 {
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
-    as_graph_print_head(look);
+    as_graph_print_head(snapshot);
     printf("\n%12s  %10s  %s\n", "chunks", "bytes", "type");
     for (size_t i = 0; i < types->graph_types.count && i < LINES; i++) {
         const struct as_graph_type_record *r = &types->graph_types.items[i];
@@ -48,17 +48,18 @@ static void print_text(const struct as_graph_look *look, const struct as_store *
 
 bool as_cmd_types(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look look;
+    struct as_graph_snapshot snapshot;
     struct as_store types = {0};
     struct as_type_records records = {0};
-    bool ok = as_graph_look_open(&look, o, err) && as_graph_look_take(&look, o, err) &&
-              as_graph_find_all_types(&look.graph, err) && as_type_records_make(&records, &types, &look.graph, err);
+    bool ok = as_graph_snapshot_open(&snapshot, o, err) && as_graph_snapshot_take(&snapshot, o, err) &&
+              as_graph_find_all_types(&snapshot.graph, err) &&
+              as_type_records_make(&records, &types, &snapshot.graph, err);
     if (ok && o->json)
-        put_json(&look, &types);
+        put_json(&snapshot, &types);
     else if (ok)
-        print_text(&look, &types);
+        print_text(&snapshot, &types);
     as_type_records_free(&records);
     as_store_free(&types);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&snapshot);
     return ok;
 }

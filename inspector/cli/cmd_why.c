@@ -14,7 +14,7 @@ struct question {
     struct as_way path;
 };
 
-// The way is looked for in the moment of the look, as the words on it are read once more.
+// The way is searched for at the instant of the snapshot, as the words on it are read once more.
 static bool read_with_path(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
                            as_boundary_vec *boundaries, struct as_error *err)
 {
@@ -23,46 +23,46 @@ static bool read_with_path(void *context, struct as_target *t, const struct as_m
     return as_graph_read(q->graph, t, m, s, boundaries, err) && as_way_find(&q->path, q->graph, t, q->address, err);
 }
 
-static void begin(void *context)
+static void begin_path(void *context)
 {
     struct question *q = context;
     as_graph_begin(q->graph);
 }
 
 // The member of a step's chunk that leads to the next; NULL: not known.
-static const char *member_of(struct as_graph_look *look, const struct as_step *step, char text[AS_GRAPH_NAME])
+static const char *member_of(struct as_graph_snapshot *snapshot, const struct as_step *step, char text[AS_GRAPH_NAME])
 {
     return step->offset == AS_UNKNOWN
                ? NULL
-               : as_typing_member(&look->graph.typing, step->node, step->offset, text, AS_GRAPH_NAME);
+               : as_typing_member(&snapshot->graph.typing, step->node, step->offset, text, AS_GRAPH_NAME);
 }
 
 // The member of the variable that the root's word is: ".entries[].value"; NULL: not known.
-static const char *root_member(struct as_graph_look *look, uint32_t i, char text[AS_GRAPH_NAME])
+static const char *root_member(struct as_graph_snapshot *snapshot, uint32_t i, char text[AS_GRAPH_NAME])
 {
-    const struct as_root *root = &look->graph.roots.list.items[i];
-    const struct as_root_source *source = &look->graph.roots.sources.items[root->source];
+    const struct as_root *root = &snapshot->graph.roots.list.items[i];
+    const struct as_root_source *source = &snapshot->graph.roots.sources.items[root->source];
     uint64_t start;
     uint32_t type = source->kind == AS_ROOT_GLOBAL && source->module != UINT32_MAX
-                        ? as_typing_variable(&look->graph.typing, source->module, root->address, &start)
+                        ? as_typing_variable(&snapshot->graph.typing, source->module, root->address, &start)
                         : 0;
-    return type == 0 ? NULL : as_typing_part(&look->graph.typing, type, root->address - start, text, AS_GRAPH_NAME);
+    return type == 0 ? NULL : as_typing_part(&snapshot->graph.typing, type, root->address - start, text, AS_GRAPH_NAME);
 }
 
-static void put_json(struct as_graph_look *look, const struct question *q, const struct as_owners *owners)
+static void put_json(struct as_graph_snapshot *snapshot, const struct question *q, const struct as_owners *owners)
 {
     const struct as_way *p = &q->path;
     struct as_json j = {.out = stdout, .empty = true};
     char text[AS_GRAPH_NAME];
     as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.why/1", look);
+    as_graph_put_head(&j, "arenascope.why/1", snapshot);
     as_json_address(&j, "address", q->address);
     as_json_bool(&j, "reached", p->root != AS_NO_NODE);
     bool reached = p->root != AS_NO_NODE;
-    uint64_t word = reached ? look->graph.roots.list.items[p->root].address : 0;
-    as_graph_put_owner(&j, look, owners, reached ? as_owner_of(owners, p->root) : AS_NO_OWNER);
+    uint64_t word = reached ? snapshot->graph.roots.list.items[p->root].address : 0;
+    as_graph_put_owner(&j, snapshot, owners, reached ? as_owner_of(owners, p->root) : AS_NO_OWNER);
     as_json_address(&j, "word", word != 0 ? word : AS_UNKNOWN);
-    as_json_string(&j, "member", reached ? root_member(look, p->root, text) : NULL);
+    as_json_string(&j, "member", reached ? root_member(snapshot, p->root, text) : NULL);
     as_json_number(&j, "leads_to", reached ? p->leads_to : AS_UNKNOWN);
     as_json_array(&j, "path");
     for (size_t i = 0; i < p->steps.count; i++) {
@@ -71,9 +71,9 @@ static void put_json(struct as_graph_look *look, const struct question *q, const
         as_json_object(&j, NULL);
         as_json_address(&j, "address", step->address);
         as_json_number(&j, "size", step->size);
-        as_graph_put_type(&j, look, as_graph_type(&look->graph, step->node));
+        as_graph_put_type(&j, snapshot, as_graph_type(&snapshot->graph, step->node));
         as_json_number(&j, "offset", last ? AS_UNKNOWN : step->offset);
-        as_json_string(&j, "member", last ? NULL : member_of(look, step, text));
+        as_json_string(&j, "member", last ? NULL : member_of(snapshot, step, text));
         as_json_number(&j, "leads_to", last ? AS_UNKNOWN : step->leads_to);
         as_json_object_end(&j);
     }
@@ -95,45 +95,45 @@ static const char *member_text(const char *member, char text[AS_GRAPH_NAME])
     return text;
 }
 
-static void print_text(struct as_graph_look *look, const struct question *q, const struct as_owners *owners)
+static void print_text(struct as_graph_snapshot *snapshot, const struct question *q, const struct as_owners *owners)
 {
     const struct as_way *p = &q->path;
     char text[AS_GRAPH_NAME], member[AS_GRAPH_NAME], size[AS_SIZE_TEXT];
-    as_graph_print_head(look);
+    as_graph_print_head(snapshot);
     printf("\n%s\n", p->root == AS_NO_NODE
                          ? "nothing points to it: it is lost (or only lost chunks do: arenadump leaks)"
-                         : as_graph_owner_text(look, owners, as_owner_of(owners, p->root), text));
-    if (p->root != AS_NO_NODE && look->graph.roots.list.items[p->root].address != 0)
-        printf("  the word at 0x%" PRIx64 "%s points to\n", look->graph.roots.list.items[p->root].address,
-               member_text(root_member(look, p->root, member), text));
+                         : as_graph_owner_text(snapshot, owners, as_owner_of(owners, p->root), text));
+    if (p->root != AS_NO_NODE && snapshot->graph.roots.list.items[p->root].address != 0)
+        printf("  the word at 0x%" PRIx64 "%s points to\n", snapshot->graph.roots.list.items[p->root].address,
+               member_text(root_member(snapshot, p->root, member), text));
     for (size_t i = 0; i < p->steps.count; i++) {
         const struct as_step *step = &p->steps.items[i];
         printf("0x%" PRIx64 "  %s  %s\n", step->address, as_format_size(step->size, size),
-               as_graph_type_text(look, as_graph_type(&look->graph, step->node), TYPE_COLUMNS, text));
+               as_graph_type_text(snapshot, as_graph_type(&snapshot->graph, step->node), TYPE_COLUMNS, text));
         if (i + 1 < p->steps.count && step->offset != AS_UNKNOWN)
             printf("  at +%" PRIu64 "%s it points to +%" PRIu64 " of\n", step->offset,
-                   member_text(member_of(look, step, member), text), step->leads_to);
+                   member_text(member_of(snapshot, step, member), text), step->leads_to);
     }
 }
 
 bool as_cmd_why(const struct as_options *o, struct as_error *err)
 {
-    struct as_graph_look look;
+    struct as_graph_snapshot snapshot;
     struct as_owners owners = {0};
-    struct question q = {.graph = &look.graph, .address = o->address};
-    bool ok = as_graph_look_open(&look, o, err);
-    look.reader = (struct as_moment_reader){read_with_path, &q, begin};
-    ok = ok && as_graph_look_take(&look, o, err) && as_graph_find_all_types(&look.graph, err) &&
-         as_owners_find(&owners, &look.graph.roots, err);
+    struct question q = {.graph = &snapshot.graph, .address = o->address};
+    bool ok = as_graph_snapshot_open(&snapshot, o, err);
+    snapshot.reader = (struct as_stopped_reader){read_with_path, &q, begin_path};
+    ok = ok && as_graph_snapshot_take(&snapshot, o, err) && as_graph_find_all_types(&snapshot.graph, err) &&
+         as_owners_find(&owners, &snapshot.graph.roots, err);
     if (ok && q.path.steps.count == 0)
         ok = as_fail(err, AS_USAGE, "at 0x%llx is no chunk in use: arenadump chunks lists all chunks",
                      (unsigned long long)o->address);
     if (ok && o->json)
-        put_json(&look, &q, &owners);
+        put_json(&snapshot, &q, &owners);
     else if (ok)
-        print_text(&look, &q, &owners);
+        print_text(&snapshot, &q, &owners);
     as_way_free(&q.path);
     as_owners_free(&owners);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&snapshot);
     return ok;
 }

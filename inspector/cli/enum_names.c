@@ -24,7 +24,7 @@ const char *as_arch_name(uint32_t arch)
 const char *as_mode_name(uint32_t mode)
 {
     static const char *const names[] = {[AS_MODE_FREEZE] = "freeze",
-                                        [AS_MODE_SNAPSHOT] = "snapshot",
+                                        [AS_MODE_CLONE] = "clone",
                                         [AS_MODE_LIVE] = "live",
                                         [AS_MODE_IN_PROCESS] = "in-process",
                                         [AS_MODE_CORE] = "core"};

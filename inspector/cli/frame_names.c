@@ -10,47 +10,48 @@
 
 // The root of the process that has the modules: a container's files are there. A dump's process may still run; where another has its
 // number by now, the build-ids tell.
-static void set_root(struct as_frame_names *n, const struct as_look *look)
+static void set_root(struct as_frame_names *n, const struct as_snapshot *snapshot)
 {
     char path[64];
     int root;
-    if (look->view.meta->target_kind != AS_TARGET_PROCESS)
+    if (snapshot->view.meta->target_kind != AS_TARGET_PROCESS)
         return;
-    if (look->target) {
-        root = look->target->ops->open_root ? look->target->ops->open_root(look->target) : -1;
+    if (snapshot->target) {
+        root = snapshot->target->ops->open_root ? snapshot->target->ops->open_root(snapshot->target) : -1;
     } else {
-        snprintf(path, sizeof path, "/proc/%" PRIu32 "/root", look->view.meta->pid);
+        snprintf(path, sizeof path, "/proc/%" PRIu32 "/root", snapshot->view.meta->pid);
         root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
     if (root >= 0)
-        as_places_set_root(&n->places, root, look->target != NULL);
+        as_places_set_root(&n->places, root, snapshot->target != NULL);
 }
 
-// After an upgrade the program and its libraries run on, and their files have no names any more. Where another process has the number by now, the
+// After an upgrade the program and its libraries run on, and their files have no names any more. Where another process has the number by
+// now, the
 // build-ids tell.
 static int open_mapped(void *context, uint64_t address)
 {
     struct as_frame_names *n = context;
     struct as_error err;
-    if (!n->looked_for)
+    if (!n->searched)
         n->process = as_target_open_process((pid_t)n->view->meta->pid, &err);
-    n->looked_for = true;
+    n->searched = true;
     const struct as_mapping *m = n->process ? as_target_mapping_at(n->process, address) : NULL;
     return m ? n->process->ops->open_file(n->process, m, &err) : -1;
 }
 
 // A compiler names the file by its own number: in a container that is another than ours.
-static bool add_perf_map(struct as_frame_names *n, const struct as_look *look, struct as_error *err)
+static bool add_perf_map(struct as_frame_names *n, const struct as_snapshot *snapshot, struct as_error *err)
 {
     char path[64];
     struct stat process;
-    if (look->from_dump || look->view.meta->target_kind != AS_TARGET_PROCESS)
+    if (snapshot->from_dump || snapshot->view.meta->target_kind != AS_TARGET_PROCESS)
         return true;
-    snprintf(path, sizeof path, "/proc/%" PRIu32, look->view.meta->pid);
-    pid_t inner = as_proc_inner_pid((pid_t)look->view.meta->pid);
+    snprintf(path, sizeof path, "/proc/%" PRIu32, snapshot->view.meta->pid);
+    pid_t inner = as_proc_inner_pid((pid_t)snapshot->view.meta->pid);
     if (inner == 0 || stat(path, &process) != 0) // it has ended since
         return true;
-    if (!n->places.has_root && inner != (pid_t)look->view.meta->pid) // in our /tmp, this name is of another process
+    if (!n->places.has_root && inner != (pid_t)snapshot->view.meta->pid) // in our /tmp, this name is of another process
         return true;
     snprintf(path, sizeof path, "/tmp/perf-%d.map", inner);
     return as_places_add_perf_map(&n->places, path, process.st_uid, err);
@@ -77,9 +78,9 @@ static bool add_lines(struct as_frame_names *n, struct as_error *err)
     return true;
 }
 
-bool as_frame_names_open(struct as_frame_names *n, const struct as_look *look, struct as_error *err)
+bool as_frame_names_open(struct as_frame_names *n, const struct as_snapshot *snapshot, struct as_error *err)
 {
-    const struct as_view *v = &look->view;
+    const struct as_view *v = &snapshot->view;
     *n = (struct as_frame_names){.view = v};
     for (uint64_t i = 0; i < v->profile_module_count && i < AS_PLACES_JIT; i++) {
         const struct as_profile_module_record *m = &v->profile_modules[i];
@@ -87,10 +88,10 @@ bool as_frame_names_open(struct as_frame_names *n, const struct as_look *look, s
                                  err) != i)
             return false;
     }
-    set_root(n, look);
+    set_root(n, snapshot);
     if (v->meta->target_kind == AS_TARGET_PROCESS)
         as_places_set_open(&n->places, open_mapped, n);
-    return add_lines(n, err) && add_perf_map(n, look, err);
+    return add_lines(n, err) && add_perf_map(n, snapshot, err);
 }
 
 const struct as_profile_line_record *as_frame_names_line(const struct as_frame_names *n,

@@ -10,11 +10,11 @@ struct as_frame_names {
     as_place_vec lines; // of interpreted code: of each record in the view
     const struct as_view *view;
     struct as_target *process; // that has the modules; NULL: it was not needed, or does not run any more
-    bool looked_for;
+    bool searched;
 };
 
-// For the look's profile; the perf map is that of a process which runs. Close it in either case. False: AS_NO_MEMORY.
-bool as_frame_names_open(struct as_frame_names *n, const struct as_look *look, struct as_error *err);
+// For the snapshot's profile; the perf map is that of a process which runs. Close it in either case. False: AS_NO_MEMORY.
+bool as_frame_names_open(struct as_frame_names *n, const struct as_snapshot *snapshot, struct as_error *err);
 // The functions of a frame, innermost first; *count 0: none is known. NULL: AS_NO_MEMORY. Valid until the next call. Their texts are
 // unsafe for a terminal.
 const struct as_code_place *as_frame_names_at(struct as_frame_names *n, const struct as_profile_frame_record *frame,

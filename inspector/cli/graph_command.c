@@ -11,64 +11,64 @@
 #include <stdio.h>
 #include <string.h>
 
-bool as_graph_look_open(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+bool as_graph_snapshot_open(struct as_graph_snapshot *g, const struct as_options *o, struct as_error *err)
 {
-    *g = (struct as_graph_look){.reader = {as_graph_read, &g->graph, as_graph_begin}};
-    if (!as_look_open(&g->look, o->target, err))
+    *g = (struct as_graph_snapshot){.reader = {as_graph_read, &g->graph, as_graph_begin}};
+    if (!as_snapshot_open(&g->snapshot, o->target, err))
         return false;
-    g->look.reader = &g->reader;
-    if (g->look.from_dump)
+    g->snapshot.reader = &g->reader;
+    if (g->snapshot.from_dump)
         return as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
                        o->target);
     // Debug information is read where --layout-source allows it.
-    return as_graph_open(&g->graph, g->look.target, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
+    return as_graph_open(&g->graph, g->snapshot.target, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
 }
 
 static bool add_records(void *context, struct as_store *s, struct as_error *err)
 {
-    struct as_graph_look *g = context;
+    struct as_graph_snapshot *g = context;
     return s->mallocs.count == 0 ||
-           (as_graph_find_all_types(&g->graph, err) && as_graph_add_records(s, &g->graph, g->look.target, err));
+           (as_graph_find_all_types(&g->graph, err) && as_graph_add_records(s, &g->graph, g->snapshot.target, err));
 }
 
-void as_graph_look_record(struct as_graph_look *g)
+void as_graph_snapshot_add_records(struct as_graph_snapshot *g)
 {
-    g->more = (struct as_look_more){add_records, g};
-    g->look.more = &g->more;
+    g->more = (struct as_snapshot_more){add_records, g};
+    g->snapshot.more = &g->more;
 }
 
-bool as_graph_look_open_if_asked(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+bool as_graph_snapshot_open_if_asked(struct as_graph_snapshot *g, const struct as_options *o, struct as_error *err)
 {
     if (!o->graph)
-        return as_look_open(&g->look, o->target, err);
-    bool ok = as_graph_look_open(g, o, err);
-    as_graph_look_record(g);
+        return as_snapshot_open(&g->snapshot, o->target, err);
+    bool ok = as_graph_snapshot_open(g, o, err);
+    as_graph_snapshot_add_records(g);
     return ok;
 }
 
-bool as_graph_look_take(struct as_graph_look *g, const struct as_options *o, struct as_error *err)
+bool as_graph_snapshot_take(struct as_graph_snapshot *g, const struct as_options *o, struct as_error *err)
 {
-    return as_look_take(&g->look, o, NULL, false, err) && as_look_needs_glibc(&g->look, o, err);
+    return as_snapshot_take(&g->snapshot, o, NULL, false, err) && as_snapshot_needs_glibc(&g->snapshot, o, err);
 }
 
-void as_graph_look_close(struct as_graph_look *g)
+void as_graph_snapshot_close(struct as_graph_snapshot *g)
 {
     as_graph_free(&g->graph);
-    as_look_close(&g->look);
+    as_snapshot_close(&g->snapshot);
 }
 
-bool as_graph_is_exact(const struct as_graph_look *g)
+bool as_graph_is_exact(const struct as_graph_snapshot *g)
 {
-    return g->look.view.meta->flags & AS_META_EXACT && as_graph_is_whole(&g->graph);
+    return g->snapshot.view.meta->flags & AS_META_EXACT && as_graph_is_whole(&g->graph);
 }
 
 enum { LEFT_OUT = 1100, SHOWN = 200 }; // characters; of a path, of its end
 
 // Why types are missing that could be known; NULL: none is.
-static const char *left_out(const struct as_graph_look *g, char text[LEFT_OUT])
+static const char *left_out(const struct as_graph_snapshot *g, char text[LEFT_OUT])
 {
     const struct as_modules *modules = &g->graph.modules;
-    const struct as_target *t = g->look.target;
+    const struct as_target *t = g->snapshot.target;
     const char *debug = as_dwarf_files_left_out(&g->graph.files);
     if (modules->missing == 0)
         return debug;
@@ -85,10 +85,10 @@ static const char *left_out(const struct as_graph_look *g, char text[LEFT_OUT])
     return text;
 }
 
-void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_look *g)
+void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_snapshot *g)
 {
     char text[LEFT_OUT];
-    const struct as_view *v = &g->look.view;
+    const struct as_view *v = &g->snapshot.view;
     as_json_string(j, "schema", schema);
     as_json_string(j, "version", AS_VERSION);
     as_json_time(j, "time", v->meta->time_ns);
@@ -119,23 +119,24 @@ void as_graph_put_head(struct as_json *j, const char *schema, const struct as_gr
     as_json_array_end(j);
 }
 
-const char *as_graph_type_text(const struct as_graph_look *g, uint32_t type, size_t columns, char text[AS_GRAPH_NAME])
+const char *as_graph_type_text(const struct as_graph_snapshot *g, uint32_t type, size_t columns,
+                               char text[AS_GRAPH_NAME])
 {
     char name[AS_GRAPH_NAME];
     const char *known = as_graph_type_name(&g->graph, type, name, sizeof name);
     return known ? as_safe_text(known, AS_GRAPH_NAME, columns, true, text, AS_GRAPH_NAME) : "?";
 }
 
-void as_graph_put_type(struct as_json *j, const struct as_graph_look *g, uint32_t type)
+void as_graph_put_type(struct as_json *j, const struct as_graph_snapshot *g, uint32_t type)
 {
     char text[AS_GRAPH_NAME];
     as_json_string(j, "type", as_graph_type_name(&g->graph, type, text, sizeof text));
     as_json_string(j, "evidence", as_evidence_name(as_graph_type_evidence(&g->graph, type)));
 }
 
-void as_graph_print_head(const struct as_graph_look *g)
+void as_graph_print_head(const struct as_graph_snapshot *g)
 {
-    const struct as_view *v = &g->look.view;
+    const struct as_view *v = &g->snapshot.view;
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
     char objects[AS_SIZE_TEXT + 64] = "", of[AS_SIZE_TEXT];
     if (g->graph.objects.blocks > 0)
@@ -163,7 +164,7 @@ void as_graph_print_head(const struct as_graph_look *g)
         printf("not exact: the process ran on while it was read\n");
 }
 
-void as_graph_put_owner(struct as_json *j, struct as_graph_look *g, const struct as_owners *owners, uint32_t owner)
+void as_graph_put_owner(struct as_json *j, struct as_graph_snapshot *g, const struct as_owners *owners, uint32_t owner)
 {
     if (owner == AS_NO_OWNER) {
         as_json_null(j, "owner");
@@ -173,7 +174,7 @@ void as_graph_put_owner(struct as_json *j, struct as_graph_look *g, const struct
     const struct as_owner *o = owner == AS_SEVERAL_OWNERS ? &none : &owners->list.items[owner];
     const struct as_root_source nowhere = {.mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX};
     const struct as_root_source *source = o == &none ? &nowhere : &g->graph.roots.sources.items[o->source];
-    const struct as_target *t = g->look.target;
+    const struct as_target *t = g->snapshot.target;
     const struct as_modules *modules = &g->graph.modules;
     const struct as_module *module = source->module != UINT32_MAX ? &modules->list.items[source->module] : NULL;
     const struct as_thread *thread = source->thread < t->threads.count ? &t->threads.items[source->thread] : NULL;
@@ -207,12 +208,12 @@ static const char *const kind_texts[AS_ROOT_KINDS] = {
     [AS_ROOT_UNREACHED] = "nothing: garbage that has not been collected, or held in an unknown way",
 };
 
-const char *as_graph_owner_text(struct as_graph_look *g, const struct as_owners *owners, uint32_t owner,
+const char *as_graph_owner_text(struct as_graph_snapshot *g, const struct as_owners *owners, uint32_t owner,
                                 char text[AS_GRAPH_NAME])
 {
     const struct as_owner *o = &owners->list.items[owner];
     const struct as_root_source *source = &g->graph.roots.sources.items[o->source];
-    const struct as_target *t = g->look.target;
+    const struct as_target *t = g->snapshot.target;
     char name[AS_GRAPH_NAME], safe[AS_GRAPH_NAME], where[AS_GRAPH_NAME / 4];
     const char *kind = kind_texts[source->kind];
     if (o->united) {

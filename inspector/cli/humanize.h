@@ -22,11 +22,11 @@ const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT]);
 // "2026-11-20T09:32:59.123Z"; false when there is no such time.
 bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE]);
 
-// Whether a terminal would obey this character, or a reader be misled by it: control characters, and those that turn the
+// Whether a terminal would obey this character, or a reader be misled by it: control characters, and those that reverse the
 // direction of writing. All are below 0x10000.
 bool as_is_unsafe(uint32_t rune);
 
-// Copies text that the target chose, so that it can be shown in a terminal: control characters, characters that turn the
+// Copies text that the target chose, so that it can be shown in a terminal: control characters, characters that reverse the
 // direction of writing and bytes that are not UTF-8 come out as \xNN or \u{NNNN}; when `ascii`, so does all beyond ASCII.
 // Cut, with "…" or "...", where it would take more than `columns` columns. At most `max` bytes are read. Returns `out`.
 const char *as_safe_text(const char *text, size_t max, size_t columns, bool ascii, char *out, size_t size);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // arenadump: the small program for a bare machine.
 #include "cli/cli.h"
-#include "cli/memory_limit.h"
 #include "cli/humanize.h"
+#include "cli/memory_limit.h"
 #include "config.h"
 #include "dump/format.h"
 #include "graph/demangle.h"
@@ -28,7 +28,7 @@ static const struct command commands[] = {
      "  has who holds the chunks, of which types they are, and how many are lost.\n"},
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
      "arenadump dump TARGET -o FILE [--chunks] [--objects] [--graph]\n"
-     "  Writes a record of every page to FILE (mode 0600), for another day or another\n"
+     "  Writes the state of every page to FILE (mode 0600), for another day or another\n"
      "  machine; never the contents of the heap. -o -: to standard output. --chunks: also the size and the state\n"
      "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
      "  --objects: also how many objects of each type Python or Ruby has. --graph: also\n"
@@ -64,30 +64,30 @@ static const struct command commands[] = {
      "arenadump why TARGET ADDRESS [--json]\n"
      "  Finds out why the chunk at ADDRESS is still held: the shortest way to it from a\n"
      "  variable, a stack or other memory. TARGET is a process or a core.\n"},
-    {"profile", as_cmd_profile, AS_OPTION_JSON | AS_OPTION_TREE,
-     "arenadump profile TARGET [--json [--tree]]\n"
+    {"sites", as_cmd_sites, AS_OPTION_JSON | AS_OPTION_TREE,
+     "arenadump sites TARGET [--json [--tree]]\n"
      "  Prints the call stacks that allocated what is in use, as a recorder in the\n"
-     "  process has written them down (arenascope run --profile, or record). Frames are\n"
+     "  process has written them down (arenascope run --profile, or profile). Frames are\n"
      "  objects and offsets. With --json, --tree has each frame and each caller once.\n"},
-    {"record", as_cmd_record,
-     AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_RECORD,
-     "arenadump record PID -o FILE [--for TIME] [--until-eof] [--exact]\n"
+    {"profile", as_cmd_profile,
+     AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_PROFILE,
+     "arenadump profile PID -o FILE [--for TIME] [--until-eof] [--exact]\n"
      "                 [--rates RATES] [--chunks] [--objects] [--graph] [--force]\n"
      "                 [--timeout TIME] [--entry]\n"
-     "arenadump record PID --stop\n"
-     "  Has a running process record who allocates, through the agent, which is injected\n"
-     "  first if necessary (the process keeps a thread: inject --help). The recording\n"
-     "  ends when Ctrl-C is pressed; --for 60s: after that time at the latest. Then the\n"
-     "  command writes a dump to FILE, from which the command profile prints the call\n"
-     "  stacks, and takes the recorder out again.\n"
+     "arenadump profile PID --stop\n"
+     "  Notes for a while who allocates in a running process, through the agent, which\n"
+     "  is injected first if necessary (the process keeps a thread: inject --help). The\n"
+     "  profile ends when Ctrl-C is pressed; --for 60s: after that time at the latest.\n"
+     "  Then the command writes a dump to FILE, from which the command sites prints the\n"
+     "  call stacks, and takes the recorder out again.\n"
      "  --exact: every chunk. --rates pages=8,bytes=64K,memory=1G: see docs/profile.md.\n"
-     "  --until-eof: the recording also ends with standard input; no dump is written\n"
+     "  --until-eof: the profile also ends with standard input; no dump is written\n"
      "  then. --entry: patches the entry of malloc and its kin (x86-64), so that calls\n"
-     "  through copied pointers are seen. --stop: ends any recording in the process.\n"
+     "  through copied pointers are seen. --stop: ends any profile in the process.\n"
      "  --chunks, --objects, --graph: as for dump. --force, --timeout: as for inject.\n"},
-    {"full-record", as_cmd_full_record, AS_OPTION_JSON | AS_OPTION_EVENTS,
-     "arenadump full-record FILE [--json | --events]\n"
-     "  Prints what the full record of a process says (arenascope run --record FILE):\n"
+    {"trace", as_cmd_trace, AS_OPTION_JSON | AS_OPTION_EVENTS,
+     "arenadump trace FILE [--json | --events]\n"
+     "  Prints what the trace of a process says (arenascope run --trace FILE):\n"
      "  the most that was in use, when, and by which stacks; what was left at its end;\n"
      "  and what a thread freed again before its next allocation. --events: a line for\n"
      "  each malloc and free, in the order of their times: nanoseconds, thread,\n"
@@ -121,7 +121,7 @@ static const struct command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-// full-record reads a file alone.
+// trace reads a file alone.
 static const char hazards[] = "docs/hazards.md: all that can happen to a running target.\n";
 
 static void print_help(void)
@@ -133,11 +133,11 @@ static void print_help(void)
            "types, leaks, owners and why refuse a dump (exit code 2): it has no contents of\n"
            "memory. TIME is a number with us, ms or s (5ms, 0.5s), at most an hour.\n"
            "\nEvery command:\n"
-           "  --mode MODE            freeze: stop the target while it is read. snapshot: stop\n"
-           "                         it only while a copy-on-write clone is made, and read\n"
+           "  --mode MODE            freeze: stop the target while it is read. clone: stop it\n"
+           "                         only while a copy-on-write clone is made, and read\n"
            "                         the clone. live: stop nothing; the answer may be torn.\n"
            "                         auto (the default): freeze if that takes no longer than\n"
-           "                         --max-pause and nothing is swapped out, else snapshot\n"
+           "                         --max-pause and nothing is swapped out, else clone\n"
            "                         if limits of memory leave room for a clone, else live.\n"
            "  --max-pause TIME       limit for how long the target is stopped: 5ms, 0.5s (the\n"
            "                         default: auto breaks off a freeze after 50ms).\n"
@@ -145,9 +145,9 @@ static void print_help(void)
            "                         for it, or inject, under a seccomp filter.\n"
            "  --layout-source LIST   sources for the layout of glibc's malloc: some of dwarf,\n"
            "                         symtab,relocation,decode,scan (the default: all).\n"
-           "  --max-memory SIZE      limit for arenadump's own memory: 512M, 2G. A look that\n"
-           "                         needs more fails with exit code 9. Debug information is\n"
-           "                         not read then.\n"
+           "  --max-memory SIZE      limit for arenadump's own memory: 512M, 2G. A\n"
+           "                         snapshot that needs more fails with exit code 9. Debug\n"
+           "                         information is not read then.\n"
            "  --help                 this text, or that of one command\n"
            "arenadump --version prints the version, and what this build can do.\n"
            "%s"
@@ -171,13 +171,13 @@ static void print_version(void)
 #else
     const char *libpng = "no (no png command)";
 #endif
-    const char *libiberty = as_names_demangle ? "yes" : "no (names of C++ and Rust are shown mangled)";
+    const char *libiberty = as_demangle ? "yes" : "no (names of C++ and Rust are shown mangled)";
     printf("arenadump %s\ndump format %d.%d\nlibdw %s\nlibpng %s\nlibiberty %s\n", AS_VERSION, AS_DUMP_MAJOR,
            AS_DUMP_MINOR, libdw, libpng, libiberty);
 }
 
 // Where the limit, and not the machine, had no memory: says so. False, as the failure is.
-static bool tell_of_limit(struct as_error *err)
+static bool name_limit(struct as_error *err)
 {
     char text[sizeof err->text];
     if (err->code != AS_NO_MEMORY)
@@ -205,7 +205,7 @@ static bool run(int argc, char **argv, struct as_error *err)
         if (!as_options_read(&options, argc - 1, argv + 1, command->takes, err))
             return false;
         if (options.help) {
-            printf("%s%s", command->help, command->run == as_cmd_full_record ? "" : hazards);
+            printf("%s%s", command->help, command->run == as_cmd_trace ? "" : hazards);
             return true;
         }
         if (options.max_memory == 0)
@@ -215,17 +215,17 @@ static bool run(int argc, char **argv, struct as_error *err)
         if (options.allowed_sources == 0)
             return as_fail(err, AS_USAGE,
                            "with --max-memory no debug information is read: allow another --layout-source");
-        return as_memory_limit(options.max_memory, err) && (command->run(&options, err) || tell_of_limit(err));
+        return as_memory_limit(options.max_memory, err) && (command->run(&options, err) || name_limit(err));
     }
     if (*word)
         return as_fail(
             err, AS_USAGE,
-            "unknown command '%s': use summary, dump, check, png, chunks, leaks, types, owners, why, profile, record, "
-            "full-record, trim, policy or inject (--help)",
+            "unknown command '%s': use summary, dump, check, png, chunks, leaks, types, owners, why, sites, profile, "
+            "trace, trim, policy or inject (--help)",
             word);
     return as_fail(err, AS_USAGE,
-                   "give a command: summary, dump, check, png, chunks, leaks, types, owners, why, profile, record, "
-                   "full-record, trim, policy or inject (--help)");
+                   "give a command: summary, dump, check, png, chunks, leaks, types, owners, why, sites, profile, "
+                   "trace, trim, policy or inject (--help)");
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@ enum {
     SHOWN_NAME = 200,          // bytes of a name in a sentence
 };
 
-// How many steps a look for the mappings of all regions may take: a forged dump can have regions that all span everything.
+// How many steps a search for the mappings of all regions may take: a forged dump can have regions that all span everything.
 enum { STEPS_PER_RECORD = 64 };
 
 // The first mapping that ends behind `address`.

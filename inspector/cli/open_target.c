@@ -18,19 +18,19 @@ static bool is_number(const char *text)
     return *text && text[strspn(text, "0123456789")] == '\0';
 }
 
-static bool open_process(struct as_look *look, const char *argument, struct as_error *err)
+static bool open_process(struct as_snapshot *snapshot, const char *argument, struct as_error *err)
 {
     errno = 0;
     unsigned long pid = strtoul(argument, NULL, 10);
     if (errno || pid == 0 || pid > INT_MAX)
         return as_fail(err, AS_NO_TARGET, "no process has the id %s", argument);
-    look->target = as_target_open_process((pid_t)pid, err);
-    if (look->target)
-        as_watch_start(&look->watch, look->target);
-    return look->target != NULL;
+    snapshot->target = as_target_open_process((pid_t)pid, err);
+    if (snapshot->target)
+        as_watch_start(&snapshot->watch, snapshot->target);
+    return snapshot->target != NULL;
 }
 
-static bool open_file(struct as_look *look, const char *path, struct as_error *err)
+static bool open_file(struct as_snapshot *snapshot, const char *path, struct as_error *err)
 {
     char magic[8] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make us wait
@@ -47,33 +47,35 @@ static bool open_file(struct as_look *look, const char *path, struct as_error *e
     // Why a compressed core is none yet, its reader says best.
     size_t known = length > 0 ? (size_t)length : 0;
     if ((known >= 4 && memcmp(magic, "\177ELF", 4) == 0) || as_core_compression(magic, known)) {
-        look->target = as_target_open_core(path, err);
-        return look->target != NULL;
+        snapshot->target = as_target_open_core(path, err);
+        return snapshot->target != NULL;
     }
     if (known < 7 || memcmp(magic, AS_DUMP_MAGIC, 7) != 0)
         return as_fail(err, AS_BAD_INPUT, "'%s' is neither a dump of arenascope nor a core file", path);
-    look->from_dump = true;
-    if (!as_dump_open(&look->dump, path, err))
+    snapshot->from_dump = true;
+    if (!as_dump_open(&snapshot->dump, path, err))
         return false;
-    look->view = look->dump.view;
+    snapshot->view = snapshot->dump.view;
     return true;
 }
 
-bool as_look_open(struct as_look *look, const char *argument, struct as_error *err)
+bool as_snapshot_open(struct as_snapshot *snapshot, const char *argument, struct as_error *err)
 {
-    *look = (struct as_look){0};
-    return is_number(argument) ? open_process(look, argument, err) : open_file(look, argument, err);
+    *snapshot = (struct as_snapshot){0};
+    return is_number(argument) ? open_process(snapshot, argument, err) : open_file(snapshot, argument, err);
 }
 
-bool as_look_is_process(const struct as_look *look, const char *command, const char *argument, struct as_error *err)
+bool as_snapshot_is_process(const struct as_snapshot *snapshot, const char *command, const char *argument,
+                            struct as_error *err)
 {
-    return (look->target && look->target->kind == AS_TARGET_PROCESS) ||
+    return (snapshot->target && snapshot->target->kind == AS_TARGET_PROCESS) ||
            as_fail(err, AS_USAGE, "%s: '%s' is not a running process", command, argument);
 }
 
-bool as_look_open_process(struct as_look *look, const char *command, const char *argument, struct as_error *err)
+bool as_snapshot_open_process(struct as_snapshot *snapshot, const char *command, const char *argument,
+                              struct as_error *err)
 {
-    return as_look_open(look, argument, err) && as_look_is_process(look, command, argument, err);
+    return as_snapshot_open(snapshot, argument, err) && as_snapshot_is_process(snapshot, command, argument, err);
 }
 
 // What the file says of itself, so that its readers need compute nothing.
@@ -89,16 +91,16 @@ static bool add_summary(struct as_store *s, struct as_error *err)
     return ok;
 }
 
-bool as_look_take(struct as_look *look, const struct as_options *options, struct as_dump_writer *writer, bool chunks,
-                  struct as_error *err)
+bool as_snapshot_take(struct as_snapshot *snapshot, const struct as_options *options, struct as_dump_writer *writer,
+                      bool chunks, struct as_error *err)
 {
-    if (look->from_dump)
+    if (snapshot->from_dump)
         return true;
-    struct as_capture_options how = {
+    struct as_snapshot_options how = {
         .chunk_fd = writer && chunks ? writer->file.fd : -1,
         .chunk_start = AS_DUMP_DATA_START,
         .objects = options->objects ? &as_object_counting : NULL,
-        .reader = look->reader,
+        .reader = snapshot->reader,
         .profile = true,
         .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,
@@ -106,28 +108,28 @@ bool as_look_take(struct as_look *look, const struct as_options *options, struct
         .force = options->force,
         .max_pause_ns = options->max_pause_ns,
     };
-    if (!as_capture(look->target, &how, &look->store, err))
+    if (!as_snapshot_make(snapshot->target, &how, &snapshot->store, err))
         return false;
-    if (look->more && !look->more->add(look->more->context, &look->store, err))
+    if (snapshot->more && !snapshot->more->add(snapshot->more->context, &snapshot->store, err))
         return false;
-    look->store.meta.tool_version = as_strings_add(&look->store.strings, AS_VERSION, sizeof AS_VERSION);
+    snapshot->store.meta.tool_version = as_strings_add(&snapshot->store.strings, AS_VERSION, sizeof AS_VERSION);
     if (!writer) {
-        look->view = as_store_view(&look->store);
+        snapshot->view = as_store_view(&snapshot->store);
         return true;
     }
-    if (!add_summary(&look->store, err))
+    if (!add_summary(&snapshot->store, err))
         return false;
     // Read back what was written: whatever we make of it, another reader of the file will make of it too.
-    if (!as_dump_finish(writer, &look->store, err) ||
-        !as_dump_open_fd(&look->dump, writer->file.fd, "the dump made a moment ago", err))
+    if (!as_dump_finish(writer, &snapshot->store, err) ||
+        !as_dump_open_fd(&snapshot->dump, writer->file.fd, "the dump made just before", err))
         return false;
-    look->view = look->dump.view;
+    snapshot->view = snapshot->dump.view;
     return true;
 }
 
-bool as_look_needs_glibc(const struct as_look *look, const struct as_options *options, struct as_error *err)
+bool as_snapshot_needs_glibc(const struct as_snapshot *snapshot, const struct as_options *options, struct as_error *err)
 {
-    const struct as_view *v = &look->view;
+    const struct as_view *v = &snapshot->view;
     return v->malloc_count > 0 ||
            as_fail(err, AS_NO_MALLOC,
                    "'%s' does not use glibc's malloc (%s: %s); arenadump summary shows which memory it has",
@@ -135,11 +137,11 @@ bool as_look_needs_glibc(const struct as_look *look, const struct as_options *op
                    as_view_string(v, v->meta->malloc_detail));
 }
 
-void as_look_close(struct as_look *look)
+void as_snapshot_close(struct as_snapshot *snapshot)
 {
-    as_watch_stop(&look->watch);
-    as_dump_file_close(&look->dump);
-    as_store_free(&look->store);
-    as_target_close(look->target);
-    look->target = NULL;
+    as_watch_stop(&snapshot->watch);
+    as_dump_file_close(&snapshot->dump);
+    as_store_free(&snapshot->store);
+    as_target_close(snapshot->target);
+    snapshot->target = NULL;
 }

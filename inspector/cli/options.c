@@ -106,7 +106,7 @@ static uint32_t bit_of(int option)
     case OPT_STOP:
     case OPT_UNTIL_EOF:
     case OPT_ENTRY:
-        return AS_OPTION_RECORD;
+        return AS_OPTION_PROFILE;
     default:
         return 0;
     }
@@ -148,13 +148,13 @@ static bool read_mode(const char *text, uint32_t *mode, struct as_error *err)
     static const struct {
         const char *name;
         uint32_t mode;
-    } modes[] = {{"auto", 0}, {"freeze", AS_MODE_FREEZE}, {"snapshot", AS_MODE_SNAPSHOT}, {"live", AS_MODE_LIVE}};
+    } modes[] = {{"auto", 0}, {"freeze", AS_MODE_FREEZE}, {"clone", AS_MODE_CLONE}, {"live", AS_MODE_LIVE}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         *mode = modes[i].mode;
         if (strcmp(text, modes[i].name) == 0)
             return true;
     }
-    return as_fail(err, AS_USAGE, "--mode '%s': give auto, freeze, snapshot or live", text);
+    return as_fail(err, AS_USAGE, "--mode '%s': give auto, freeze, clone or live", text);
 }
 
 // "50ms", "1s", "0.5s", "200us".

@@ -19,7 +19,7 @@ enum as_option_bits {
     AS_OPTION_ADDRESS = 256, // a second argument
     AS_OPTION_GRAPH = 512,
     AS_OPTION_TREE = 1024,
-    AS_OPTION_RECORD = 2048, // --for, --exact, --rates, --stop, --until-eof
+    AS_OPTION_PROFILE = 2048, // --for, --exact, --rates, --stop, --until-eof
     AS_OPTION_EVENTS = 4096,
     AS_OPTION_POLICY = 8192, // --timeout
     AS_OPTION_MANY = 16384,  // targets
@@ -32,7 +32,7 @@ struct as_options {
     const char *output;
     bool json, chunks, objects, graph, tree, events, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
-    uint64_t max_pause_ns;    // --max-pause: for how long a look stops the target; 0: not given
+    uint64_t max_pause_ns;    // --max-pause: for how long a snapshot stops the target; 0: not given
     uint64_t max_memory;      // --max-memory: bytes that arenadump may take itself; 0: not given
     uint32_t allowed_sources; // --layout-source
     uint32_t palette;         // as_palette
@@ -47,10 +47,11 @@ struct as_options {
     uint64_t for_ns;      // --for; 0: until a signal comes
     const char *rates;    // --rates; NULL: not given
     bool exact, stop;
-    bool entry;     // --entry: a recording has its hooks at the entries of libc's functions
-    bool until_eof; // --until-eof: a recording ends with standard input, too
+    bool entry;     // --entry: a profile has its hooks at the entries of libc's functions
+    bool until_eof; // --until-eof: a profile ends with standard input, too
 };
 
 // Reads what follows the command's name. `takes` is a set of as_option_bits; --help, --layout-source, --mode, --max-pause,
-// --max-memory and --force are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not looked at.
+// --max-memory and --force are taken everywhere. AS_USAGE names what was wrong and what would be right. With --help the rest is not
+// inspected.
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err);

@@ -16,7 +16,7 @@
 enum { LIMIT_S = 60 }; // for one read, of a MiB at most
 
 // False: it is over.
-static bool wait_a_second(struct as_watch *w)
+static bool wait_a_second(struct as_read_watchdog *w)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -31,7 +31,7 @@ static bool wait_a_second(struct as_watch *w)
 
 static void *watch(void *argument)
 {
-    struct as_watch *w = argument;
+    struct as_read_watchdog *w = argument;
     const struct as_process *p = as_process_of(w->target);
     uint64_t last = 0;
     for (int seconds = 0; seconds < LIMIT_S; ++seconds) {
@@ -52,7 +52,7 @@ static void *watch(void *argument)
     _exit(AS_DENIED);
 }
 
-void as_watch_start(struct as_watch *w, struct as_target *t)
+void as_watch_start(struct as_read_watchdog *w, struct as_target *t)
 {
     sigset_t all;
     sigset_t before;
@@ -70,12 +70,12 @@ void as_watch_start(struct as_watch *w, struct as_target *t)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void as_watch_stop(struct as_watch *w)
+void as_watch_stop(struct as_read_watchdog *w)
 {
     if (!w->runs)
         return;
     // Not by pthread_cancel: where the signal comes as nanosleep begins or ends, glibc before 2.41 may take it for none, and the
-    // thread waits for it for ever (seen on 2.36, a few times in some thousand looks).
+    // thread waits for it for ever (seen on 2.36, a few times in some thousand snapshots).
     pthread_mutex_lock(&w->lock);
     w->ending = true;
     pthread_cond_signal(&w->changed);

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-struct as_watch {
+struct as_read_watchdog {
     pthread_t thread;
     bool runs;
     struct as_target *target;
@@ -16,6 +16,6 @@ struct as_watch {
 };
 
 // `t` is a live process, and stays open until as_watch_stop, as `w` stays where it is. Without a thread, nobody watches.
-void as_watch_start(struct as_watch *w, struct as_target *t);
+void as_watch_start(struct as_read_watchdog *w, struct as_target *t);
 // NULL-safe on a watch that was never started (all zero).
-void as_watch_stop(struct as_watch *w);
+void as_watch_stop(struct as_read_watchdog *w);

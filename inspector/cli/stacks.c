@@ -75,14 +75,14 @@ void as_stacks_put_unknown(struct as_json *j, uint32_t language, uint32_t releas
         return;
     snprintf(text, sizeof text, "%u.%u", release >> 8 & UINT8_MAX, release & UINT8_MAX);
     as_json_object(j, NULL);
-    as_json_string(j, "language", language == AS_RECORD_RUBY ? "ruby" : "python");
+    as_json_string(j, "language", language == AS_TRACE_RUBY ? "ruby" : "python");
     as_json_string(j, "release", release == AS_PROFILE_SOME_RELEASE ? NULL : text);
     as_json_object_end(j);
 }
 
 void as_stacks_print_unknown(uint32_t language, uint32_t release)
 {
-    const char *name = language == AS_RECORD_RUBY ? "Ruby" : "Python";
+    const char *name = language == AS_TRACE_RUBY ? "Ruby" : "Python";
     if (release == AS_PROFILE_SOME_RELEASE)
         printf("%s of an unknown release: its frames are not known\n", name);
     else if (release)

@@ -19,7 +19,7 @@ void as_stacks_put_frame(struct as_json *j, struct as_stack_printing *p, const s
 // All frames, and all stacks: each a frame and its caller's stack.
 void as_stacks_put_tree(struct as_json *j, struct as_stack_printing *p);
 void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes);
-// An interpreter (AS_RECORD_PYTHON, AS_RECORD_RUBY) that is there, and whose frames are not known; its release as a dump has it, 0: there
+// An interpreter (AS_TRACE_PYTHON, AS_TRACE_RUBY) that is there, and whose frames are not known; its release as a dump has it, 0: there
 // is none.
 void as_stacks_put_unknown(struct as_json *j, uint32_t language, uint32_t release);
 void as_stacks_print_unknown(uint32_t language, uint32_t release);

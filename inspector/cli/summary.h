@@ -20,12 +20,12 @@ struct as_json;
 void as_summary_tally(struct as_json *j, const char *key, struct as_tally tally);
 // The members "ruby" and "runtimes": the heaps that runtimes keep for themselves.
 void as_summary_runtimes(struct as_json *j, const struct as_view *v);
-// The member "graph": who holds most; null for a look without a graph.
+// The member "graph": who holds most; null for a snapshot without a graph.
 void as_summary_graph(struct as_json *j, const struct as_view *v);
 // The member "mappings": what is left of the mappings beside malloc's and the runtimes' memory. AS_NO_MEMORY.
 bool as_summary_mappings(struct as_json *j, const struct as_view *v, struct as_error *err);
 
-// How the table may look.
+// How the table may inspect.
 struct as_table_style {
     unsigned columns; // of the terminal
     bool colour;

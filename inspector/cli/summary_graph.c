@@ -27,12 +27,12 @@ static void offer(struct largest *l, uint64_t index, uint64_t value)
     l->value[at] = value;
 }
 
-static void put_kept(struct as_json *j, const struct as_kept *kept)
+static void put_pins(struct as_json *j, const struct as_pinned *pinned)
 {
-    as_json_object(j, "kept");
-    as_json_number(j, "pages", kept->pages);
-    as_json_number(j, "stranded", kept->stranded);
-    as_json_number(j, "part", kept->part);
+    as_json_object(j, "pinned");
+    as_json_number(j, "pages", pinned->pages);
+    as_json_number(j, "stranded", pinned->stranded);
+    as_json_number(j, "part", pinned->part);
     as_json_object_end(j);
 }
 
@@ -85,7 +85,7 @@ static void put_types(struct as_json *j, const struct as_view *v)
         as_json_number(j, "count", t->count);
         as_json_number(j, "bytes", t->bytes);
         as_json_number(j, "retained", t->retained);
-        put_kept(j, &t->kept);
+        put_pins(j, &t->pinned);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -101,7 +101,7 @@ static void put_owners(struct as_json *j, const struct as_view *v)
         as_json_object(j, NULL);
         put_owner(j, v, (uint32_t)l.index[i]);
         as_json_number(j, "retained", l.value[i]);
-        put_kept(j, &v->graph_owners[l.index[i]].kept);
+        put_pins(j, &v->graph_owners[l.index[i]].pinned);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -130,20 +130,20 @@ static void put_several(struct as_json *j, const struct as_view *v)
 }
 
 // Those that keep most pages.
-static void put_holders(struct as_json *j, const struct as_view *v)
+static void put_page_users(struct as_json *j, const struct as_view *v)
 {
     struct largest l = {.count = 0};
-    for (uint64_t i = 0; i < v->graph_holder_count; i++)
-        offer(&l, i, v->graph_holders[i].kept.pages);
-    as_json_array(j, "keepers");
+    for (uint64_t i = 0; i < v->graph_page_user_count; i++)
+        offer(&l, i, v->graph_page_users[i].pinned.pages);
+    as_json_array(j, "pins");
     for (uint32_t i = 0; i < l.count; i++) {
-        const struct as_graph_holder_record *h = &v->graph_holders[l.index[i]];
+        const struct as_graph_page_user_record *h = &v->graph_page_users[l.index[i]];
         as_json_object(j, NULL);
         put_type(j, v, h->type);
         put_owner(j, v, h->owner);
         as_json_number(j, "count", h->count);
         as_json_number(j, "bytes", h->bytes);
-        put_kept(j, &h->kept);
+        put_pins(j, &h->pinned);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -178,6 +178,6 @@ void as_summary_graph(struct as_json *j, const struct as_view *v)
     put_types(j, v);
     put_owners(j, v);
     put_several(j, v);
-    put_holders(j, v);
+    put_page_users(j, v);
     as_json_object_end(j);
 }

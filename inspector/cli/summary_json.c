@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "cli/summary.h"
 
-#include "cli/json.h"
 #include "cli/enum_names.h"
+#include "cli/json.h"
 #include "ledger/evidence.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
@@ -136,7 +136,7 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
     as_json_array_end(j);
 }
 
-static void put_snapshot(struct as_json *j, const struct as_meta_record *m)
+static void put_snapshot_object(struct as_json *j, const struct as_meta_record *m)
 {
     as_json_object(j, "snapshot");
     as_json_string(j, "mode", as_mode_name(m->mode));
@@ -371,7 +371,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         as_json_string(j, "schema", "arenascope.summary/1");
         put_target(j, v, from_dump);
         put_allocator(j, v);
-        put_snapshot(j, v->meta);
+        put_snapshot_object(j, v->meta);
         put_kernel(j, v);
         put_ledger(j, &v->totals->ledger);
         put_chunks(j, &v->totals->chunks);

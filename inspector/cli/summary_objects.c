@@ -34,7 +34,7 @@ static void put_types(struct as_writer *w, const struct as_view *v, uint32_t run
     char name[NAME], bytes[AS_SIZE_TEXT], owned[AS_SIZE_TEXT];
     uint64_t seen = 0;
     as_heading(w, "%s objects by type%s", whose(r),
-               r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the look)" : "");
+               r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the snapshot)" : "");
     as_dim(w, "  %12s %11s %13s  %s", "objects", "bytes", "what they own", "type");
     as_put(w, "\n");
     for (uint64_t i = 0; i < v->type_count; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the summary says of the heaps that runtimes keep for themselves.
-#include "cli/json.h"
 #include "cli/enum_names.h"
+#include "cli/json.h"
 #include "cli/summary.h"
 #include "ledger/ledger.h"
 

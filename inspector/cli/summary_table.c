@@ -26,7 +26,7 @@ struct sorted_row {
     uint64_t bytes;
 };
 
-// Largest first; what is not known comes last, lest it look like the largest.
+// Largest first; what is not known comes last, lest it resemble the largest.
 static int by_bytes(const void *a, const void *b)
 {
     uint64_t x = ((const struct sorted_row *)a)->bytes + 1, y = ((const struct sorted_row *)b)->bytes + 1;
@@ -213,7 +213,7 @@ static void arena_cells(const struct as_view *v, const struct as_arena_record *a
 }
 
 // What makes an arena a bad one: bytes that the application freed. Unknown is the least.
-static uint64_t badness(const struct as_view *v, uint32_t arena)
+static uint64_t freed_bytes(const struct as_view *v, uint32_t arena)
 {
     const struct as_arena_record *a = &v->arenas[arena];
     const struct as_tallies *t = &a->chunks;
@@ -229,7 +229,7 @@ static uint32_t worst_arenas(const struct as_view *v, uint32_t worst[WORST])
     uint32_t count = 0;
     for (uint32_t i = 0; i < v->arena_count; i++) {
         uint32_t at = count;
-        while (at > 0 && badness(v, worst[at - 1]) < badness(v, i))
+        while (at > 0 && freed_bytes(v, worst[at - 1]) < freed_bytes(v, i))
             at--;
         if (at >= WORST)
             continue;
@@ -317,7 +317,7 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
     const struct as_meta_record *m = v->meta;
     const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
     char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT], stood[80] = "";
-    if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_SNAPSHOT)
+    if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_CLONE)
         snprintf(stood, sizeof stood, "the target stood still for %s, ", as_format_duration(m->pause_ns, pause));
     as_heading(w, "How this was found");
     as_wrapped(w, 2, "Mode %s: %sreading took %s. Layout of malloc: %s. %s%s", as_mode_name(m->mode), stood,

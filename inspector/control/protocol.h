@@ -37,12 +37,12 @@ enum as_control_operation {
     AS_CONTROL_RESIDENT = 4, // how much memory the agent itself takes
     // Begins a profile, which ends with the connection at the latest. Where the agent came without the recorder's code, the reply has
     // the code AS_UNSUPPORTED and says where the code is to be written (inject/load_recorder.h); then the same request again.
-    AS_CONTROL_RECORD = 5,
-    AS_CONTROL_RECORD_END = 6, // ends a profile, whoever began it; the connection that began it is closed
-    AS_CONTROL_POLICY = 7,     // what the policy did so far
-    // As AS_CONTROL_RECORD, but with hooks at the entries of libc's functions, which whoever asks has to write (inject/entry_guard.h).
-    AS_CONTROL_RECORD_ENTRIES = 8,
-    // Where that code is missing, its room becomes writable, until AS_CONTROL_RECORD. Asked only where a tracer may not write to code
+    AS_CONTROL_PROFILE = 5,
+    AS_CONTROL_PROFILE_END = 6, // ends a profile, whoever began it; the connection that began it is closed
+    AS_CONTROL_POLICY = 7,      // what the policy did so far
+    // As AS_CONTROL_PROFILE, but with hooks at the entries of libc's functions, which whoever asks has to write (inject/entry_guard.h).
+    AS_CONTROL_PROFILE_ENTRIES = 8,
+    // Where that code is missing, its room becomes writable, until AS_CONTROL_PROFILE. Asked only where a tracer may not write to code
     // (proc_mem.force_override=never): many services are not allowed to run what was writable once (MemoryDenyWriteExecute).
     AS_CONTROL_RECORDER_ROOM = 9,
 };
@@ -51,7 +51,7 @@ struct as_control_request {
     uint32_t protocol;  // AS_CONTROL_PROTOCOL
     uint32_t operation; // as_control_operation
     struct arenascope_trim_options trim;
-    char rates[AS_CONTROL_RATES]; // AS_CONTROL_RECORD: as $ARENASCOPE_PROFILE has them
+    char rates[AS_CONTROL_RATES]; // AS_CONTROL_PROFILE: as $ARENASCOPE_PROFILE has them
 };
 
 struct as_control_reply {
@@ -63,7 +63,7 @@ struct as_control_reply {
         struct arenascope_trim_result trim;
         uint64_t resident; // bytes of the library's mappings and of the worker thread's stack; AS_UNKNOWN
         struct {
-            uint64_t start, size; // of AS_CONTROL_RECORD; size 0: no code is missing
+            uint64_t start, size; // of AS_CONTROL_PROFILE; size 0: no code is missing
             // Of these three operations: address of the page for hooks at entries (struct as_entry_page); 0: there has been none.
             uint64_t entries;
         } missing;

@@ -189,8 +189,8 @@ static bool check_profile(const struct as_view *v, const char *name, struct as_e
 {
     if (v->profile_count > 1)
         return damaged(name, "profile", 1, err);
-    if (v->profile_kept_count > 0 && v->profile_kept_count != v->profile_site_count)
-        return damaged(name, "profile_kept", v->profile_kept_count, err);
+    if (v->profile_pin_count > 0 && v->profile_pin_count != v->profile_site_count)
+        return damaged(name, "profile_pins", v->profile_pin_count, err);
     if (v->profile_thread_count >= AS_PROFILE_MOST_THREADS)
         return damaged(name, "profile_threads", AS_PROFILE_MOST_THREADS, err);
     // A caller stands before whom it calls: every way outwards ends.

@@ -30,8 +30,8 @@ static uint64_t align_up(uint64_t offset)
 }
 
 // Describes one section of the view at `offset`; the bytes that it takes are the return value.
-static uint64_t describe(const struct as_section_kind *kind, const struct as_view *view, uint64_t offset,
-                         struct as_dump_section *section)
+static uint64_t describe_section(const struct as_section_kind *kind, const struct as_view *view, uint64_t offset,
+                                 struct as_dump_section *section)
 {
     uint64_t count = 1;
     if (kind->count != AS_NO_COUNT)
@@ -52,12 +52,12 @@ bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct a
 
     if (s->meta.flags & AS_META_HAS_CHUNKS) {
         view.chunk_count = s->chunk_count;
-        offset += describe(&as_section_kinds[AS_SECTION_chunks], &view, offset, &table[sections++]);
+        offset += describe_section(&as_section_kinds[AS_SECTION_chunks], &view, offset, &table[sections++]);
     }
     for (int id = 0; id < AS_SECTION_chunks; id++) {
         const struct as_section_kind *kind = &as_section_kinds[id];
         offset = align_up(offset);
-        uint64_t bytes = describe(kind, &view, offset, &table[sections++]);
+        uint64_t bytes = describe_section(kind, &view, offset, &table[sections++]);
         const void *records;
         memcpy(&records, (const char *)&view + kind->pointer, sizeof records);
         if (!as_output_write(&w->file, records, bytes, offset, err))

@@ -43,7 +43,7 @@ static void prove_php_string(struct as_proof *p, uint64_t address, uint32_t node
         as_proof_give(p, node, AS_SHAPE_PHP_STRING);
 }
 
-static void prove(struct as_proof *p, const struct as_claim *claim)
+static void prove_candidate(struct as_proof *p, const struct as_claim *claim)
 {
     switch (claim->kind) {
     case AS_CLAIM_DEFLATE:
@@ -95,5 +95,5 @@ void as_claims_prove(struct as_patterns *patterns, struct as_target *t)
     for (int sized = 0; sized < 2; sized++) // which says least
         for (size_t i = 0; i < c->list.count; i++)
             if ((c->list.items[i].kind == AS_CLAIM_SIZED) == sized)
-                prove(&p, &c->list.items[i]);
+                prove_candidate(&p, &c->list.items[i]);
 }

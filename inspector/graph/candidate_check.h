@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What proves the structures of well-known libraries (claims.h).
+// What proves the structures of well-known libraries (candidates.h).
 #pragma once
 
 #include "graph/patterns.h"

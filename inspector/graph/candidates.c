@@ -34,7 +34,7 @@ void as_claim_note(struct as_claims *c, enum as_claim_kind kind, uint32_t node, 
     pthread_mutex_unlock(&c->lock);
 }
 
-static bool begins(const struct as_claims *c, uint64_t pointer)
+static bool begins_chunk(const struct as_claims *c, uint64_t pointer)
 {
     bool begins = false;
     return as_index_pointer(c->index, pointer, &begins) != AS_NO_NODE && begins;
@@ -59,7 +59,7 @@ static bool ends_behind(const struct as_claims *c, uint32_t node, uint64_t end)
 }
 
 // PHP's: reference count and type, hash, length, text, and a zero.
-static void look_at_string(struct as_claims *c, uint32_t node, uint64_t address, uint64_t length)
+static void match_string(struct as_claims *c, uint32_t node, uint64_t address, uint64_t length)
 {
     if (length < MOST_PHP_TEXT && is_made_for(c, node, address, as_align_up(AS_PHP_TEXT + length + 1, WORD)))
         as_claim_note(c, AS_CLAIM_PHP_STRING, node, address);
@@ -75,7 +75,7 @@ static bool leads_to_end(const struct as_claims *c, uint32_t node, uint64_t addr
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         uint64_t end = w[orders[i].end], free = orders[i].free < 0 ? end : w[orders[i].free];
         if (end > address && free > address && free <= end && ends_behind(c, node, end))
-            return orders[i].free >= 0 || w[1] == 0 || begins(c, w[1]);
+            return orders[i].free >= 0 || w[1] == 0 || begins_chunk(c, w[1]);
     }
     return false;
 }
@@ -88,7 +88,7 @@ static bool is_mariadb(const struct as_claims *c, uint32_t node, uint64_t addres
            kind <= MOST_MARIADB_KIND && is_made_for(c, node, address, AS_MARIADB_HEADER + bytes);
 }
 
-void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes)
+void as_candidate_match_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes)
 {
     uint64_t w[AS_FIRST_WORDS];
     for (int i = 0; i < AS_FIRST_WORDS; i++)
@@ -97,7 +97,7 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
     if (w[0] == AS_LLVM_FREE)
         __atomic_store_n(&c->dense, true, __ATOMIC_RELAXED);
     if (as_claim_is_php_string(w[0], w[1]))
-        look_at_string(c, node, address, w[2]);
+        match_string(c, node, address, w[2]);
     else if (leads_to_end(c, node, address, w))
         as_claim_note(c, AS_CLAIM_END, node, address);
     else if (is_mariadb(c, node, address, w))
@@ -108,7 +108,7 @@ void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, c
         as_claim_note(c, AS_CLAIM_FILE, node, address);
     else if (state - AS_INFLATE_FIRST < AS_INFLATE_STATES && w[0] != 0 && w[0] % WORD == 0)
         as_claim_note(c, AS_CLAIM_INFLATE, node, address);
-    else if (as_claim_is_deflate(state) && w[0] != 0 && w[0] % WORD == 0 && begins(c, w[2]))
+    else if (as_claim_is_deflate(state) && w[0] != 0 && w[0] % WORD == 0 && begins_chunk(c, w[2]))
         as_claim_note(c, AS_CLAIM_DEFLATE, node, address);
     else if (w[0] >> 32 == 0 && as_claim_is_room(w[1]) && w[2] <= w[1] && w[3] <= w[2] &&
              is_made_for(c, node, address, DIR_HEADER + w[1]))
@@ -132,7 +132,7 @@ static bool is_php_table(const struct as_claims *c, uint32_t node, const struct 
            (list && is_made_for(c, node, memory, hashes + (uint64_t)places * LIST_PLACE));
 }
 
-void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
+void as_candidate_match_inside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
     if (b->before > 0 && is_php_table(c, node, b)) {
         as_claim_note(c, AS_CLAIM_PHP_TABLE, node, b->address);
@@ -152,7 +152,7 @@ static bool is_table(uint64_t places, uint64_t mask)
     return places >= AS_LEAST_PLACES && (places & (places - 1)) == 0 && places == mask + 1;
 }
 
-void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b)
+void as_candidate_match_beside(struct as_claims *c, uint32_t node, const struct as_beside *b)
 {
     if ((b->before >= 4 && is_table(as_word_at(b->words, -4), as_word_at(b->words, -3) >> 32)) ||
         (b->before >= 3 && is_table((uint32_t)as_word_at(b->words, -3), (uint32_t)as_word_at(b->words, -2)))) {

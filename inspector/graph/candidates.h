@@ -57,7 +57,7 @@ enum {
     AS_LEAST_SIZED = 4096,
     AS_LEAST_PLACES = 8,  // of a GHashTable
     AS_LEAST_NUMBER = 15, // of bytes of a text
-    AS_FIRST_WORDS = 5,   // of a chunk, that are looked at
+    AS_FIRST_WORDS = 5,   // of a chunk, that are inspected
     AS_PHP_STRING = 6,    // PHP's number for the type
     AS_PHP_TYPES = 15,
     AS_LEAST_END = 256,       // bytes of a chunk that leads to its own end
@@ -70,9 +70,9 @@ enum {
 
 // Notes what may be one. May be called by several threads. Of more than MOST_CLAIMS the rest is left out.
 void as_claim_note(struct as_claims *c, enum as_claim_kind kind, uint32_t node, uint64_t address);
-void as_claim_look_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes);
-void as_claim_look_inside(struct as_claims *c, uint32_t node, const struct as_beside *b);
-void as_claim_look_beside(struct as_claims *c, uint32_t node, const struct as_beside *b);
+void as_candidate_match_first(struct as_claims *c, uint32_t node, uint64_t address, const uint8_t *bytes);
+void as_candidate_match_inside(struct as_claims *c, uint32_t node, const struct as_beside *b);
+void as_candidate_match_beside(struct as_claims *c, uint32_t node, const struct as_beside *b);
 
 static inline bool as_claim_is_deflate(uint32_t state)
 {
@@ -105,7 +105,7 @@ static inline void as_claim_first(struct as_claims *c, uint32_t node, uint64_t a
     if (end || state - AS_INFLATE_FIRST < AS_INFLATE_STATES || as_claim_is_deflate(state) ||
         first >> 16 == AS_FILE_MAGIC || first == AS_LLVM_FREE || as_word_at(bytes, 3) == address + AS_ADDRINFO ||
         as_claim_is_php_string(first, second) || (first >> 32 == 0 && as_claim_is_room(second)))
-        as_claim_look_first(c, node, address, bytes);
+        as_candidate_match_first(c, node, address, bytes);
 }
 
 // A word that leads into the middle of a node.
@@ -119,7 +119,7 @@ static inline void as_claim_inside(struct as_claims *c, uint32_t node, const str
     if ((mask > INT32_MAX && places >= AS_LEAST_PLACES && (mask == 0 - 2 * places || mask == 0u - 2)) ||
         (behind >= 3 && behind < UINT32_MAX && (behind & (behind + 1)) == 0) ||
         (before >= 3 && before < UINT32_MAX && (before & (before + 1)) == 0))
-        as_claim_look_inside(c, node, b);
+        as_candidate_match_inside(c, node, b);
 }
 
 static inline bool as_claim_is_number(uint64_t word)

@@ -103,7 +103,7 @@ static bool is_blocks(const uint64_t *w, size_t known)
            (w[1] - w[0]) % WORD == 0 && (w[2] - w[1]) % WORD == 0 && w[4] < MOST_COUNT && w[5] - 1 < MOST_COUNT;
 }
 
-void as_anchor_look(struct as_anchors *a, uint32_t node, const struct as_beside *b)
+void as_anchor_match(struct as_anchors *a, uint32_t node, const struct as_beside *b)
 {
     uint64_t w[DEQUE_WORDS] = {0};
     size_t known = b->count < DEQUE_WORDS ? b->count : DEQUE_WORDS;

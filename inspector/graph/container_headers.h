@@ -76,7 +76,7 @@ static inline bool as_anchor_may_be(const uint64_t w[5])
 }
 
 // Notes a header, if the words are one. May be called by several threads. Of more than MOST_ANCHORS the rest is left out.
-void as_anchor_look(struct as_anchors *a, uint32_t node, const struct as_beside *b);
+void as_anchor_match(struct as_anchors *a, uint32_t node, const struct as_beside *b);
 
 // Reads the nodes of containers of one or two: whether they lead back to the header. To be called while the target stands still.
 void as_anchors_confirm(struct as_anchors *a, struct as_target *t);

@@ -8,7 +8,7 @@
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 
-const bool as_names_demangle = true;
+const bool as_demangle = true;
 
 struct output {
     char *text;
@@ -18,7 +18,7 @@ struct output {
 
 // A short name may stand for one of any length (each part may refer to all before it): what does not fit ends the demangler, which
 // has nothing allocated then.
-static void put(const char *part, size_t length, void *context)
+static void put_demangled_part(const char *part, size_t length, void *context)
 {
     struct output *o = context;
     if (length >= o->size - o->length)
@@ -31,12 +31,13 @@ static void put(const char *part, size_t length, void *context)
 static bool demangle_to(struct output *o, const char *name, bool type)
 {
     if (type)
-        return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, put, o);
-    if (strncmp(name, "_ZN", 3) == 0 && rust_demangle_callback(name, 0, put, o)) // Rust's older way, known by its hash
+        return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, put_demangled_part, o);
+    if (strncmp(name, "_ZN", 3) == 0 &&
+        rust_demangle_callback(name, 0, put_demangled_part, o)) // Rust's older way, known by its hash
         return true;
     if (strncmp(name, "_Z", 2) == 0)
-        return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI, put, o);
-    return strncmp(name, "_R", 2) == 0 && rust_demangle_callback(name, 0, put, o);
+        return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI, put_demangled_part, o);
+    return strncmp(name, "_R", 2) == 0 && rust_demangle_callback(name, 0, put_demangled_part, o);
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): written through the struct
@@ -46,7 +47,7 @@ static bool demangle(const char *name, bool type, char *out, size_t size)
     return setjmp(o.full) == 0 && demangle_to(&o, name, type);
 }
 #else
-const bool as_names_demangle = false;
+const bool as_demangle = false;
 
 static bool demangle(const char *name, bool type, char *out, size_t size)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 // Whether this build can demangle.
-extern const bool as_names_demangle;
+extern const bool as_demangle;
 
 // A symbol ("_ZN3app5cacheE") or the name of a type ("N3app5CacheE"; `type`), demangled: "app::cache". As it is, where it is no
 // mangled name, or cannot be demangled. Returns `out`.

@@ -18,7 +18,7 @@ struct work {
     struct as_precise precise;
     uint32_t vertices;
     uint64_t *seen;      // a bit for each vertex: it has a place
-    uint32_t *semi;      // semidominator; while the places are found: how far the successors have been looked at
+    uint32_t *semi;      // semidominator; while the places are found: how far the successors have been inspected
     uint32_t *lowest;    // on the compressed way up: the lowest semidominator
     uint32_t *ancestor;  // parent in the search's tree, and then the compressed way up
     uint32_t *successor; // all edges between places, by the place that they begin at
@@ -237,7 +237,7 @@ static void unmap(uint32_t **array, uint64_t count)
     *array = NULL;
 }
 
-static bool find(struct work *w)
+static bool find_dominators(struct work *w)
 {
     uint64_t places = (uint64_t)w->vertices + 2;
     w->seen = as_memory_map((size_t)(places / 64 + 1) * sizeof *w->seen, "the dominator tree", w->err);
@@ -272,7 +272,7 @@ bool as_dominators_find(struct as_dominators *d, struct as_edges *e, const struc
                        (unsigned long long)vertices);
     struct work w = {
         .d = d, .edges = e, .objects = objects, .roots = r, .owners = o, .vertices = (uint32_t)vertices, .err = err};
-    bool ok = as_precise_find(&w.precise, e, objects, r, err) && find(&w);
+    bool ok = as_precise_find(&w.precise, e, objects, r, err) && find_dominators(&w);
     uint64_t places = vertices + 2;
     as_memory_unmap(w.seen, (size_t)(places / 64 + 1) * sizeof *w.seen);
     unmap(&w.semi, places);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The debug information of a target's modules: its files are opened before the target is stopped, and read on a thread of its own while
-// the target is looked at. The thread works on copies in memory (debug_info.h), and asks nothing of the target.
+// the target is inspected. The thread works on copies in memory (debug_info.h), and asks nothing of the target.
 #pragma once
 
 #include "graph/dwarf_split.h"
@@ -26,7 +26,7 @@ struct as_dwarf_files {
     struct as_dwarf_splits splits;
     bool opened;
     int roots[AS_DWARF_ROOTS +
-              1]; // below which files are looked for: the target's, if it can be had; this machine's; -1
+              1]; // below which files are searched for: the target's, if it can be had; this machine's; -1
     // Once as_dwarf_files_read has returned:
     struct as_dwarf_index index;
     char left_out[700]; // why a module's debug information was not read, though there is some; "": it was not left out

@@ -17,7 +17,7 @@ struct as_die {
     void *address, *unit;
 };
 
-enum as_scope_kind { AS_SCOPE_SPACE, AS_SCOPE_RECORD, AS_SCOPE_UNION };
+enum as_scope_kind { AS_SCOPE_SPACE, AS_SCOPE_AGGREGATE, AS_SCOPE_UNION };
 
 // A namespace, a function, or a struct, class or union.
 struct as_scope {
@@ -85,8 +85,8 @@ struct as_dwarf_index {
     struct as_number_map by_name;               // hash → the first definition; of another unit's, if that is the same
     struct as_number_map by_shape;              // hash and shape likewise
     struct as_number_map twofold;               // hashes of names with definitions that differ
-    uint64_t dies;                              // looked at so far
-    uint32_t units;                             // that have been looked at, of all files
+    uint64_t dies;                              // inspected so far
+    uint32_t units;                             // that have been inspected, of all files
     bool cut;                                   // there was more than is read
     atomic_bool stopped;                        // as_dwarf_index_stop
 };

@@ -10,7 +10,7 @@ struct name_writing {
     size_t size, length;
 };
 
-static void put(struct name_writing *w, const char *part)
+static void put_name_part(struct name_writing *w, const char *part)
 {
     size_t room = w->size - w->length - 1;
     size_t length = strnlen(part, room);
@@ -27,8 +27,8 @@ static void put_scope(struct name_writing *w, const struct as_dwarf_index *x, ui
         chain[count++] = scope;
     while (count-- > 0) {
         const char *name = x->scopes.items[chain[count]].name;
-        put(w, name ? name : "(anonymous)");
-        put(w, count > 0 ? "::" : "");
+        put_name_part(w, name ? name : "(anonymous)");
+        put_name_part(w, count > 0 ? "::" : "");
     }
 }
 
@@ -44,12 +44,12 @@ const char *as_dwarf_type_name(const struct as_dwarf_types *t, uint32_t type, ch
     if (count == DEEPEST)
         return NULL;
     if (of->name != 0)
-        put(&w, as_strings_at(&t->names, of->name));
+        put_name_part(&w, as_strings_at(&t->names, of->name));
     else if (of->scope != 0 && t->index->scopes.items[of->scope].name)
         put_scope(&w, t->index, of->scope);
     else
         return NULL;
     while (count-- > 0)
-        put(&w, ends[count] == '*' ? "*" : "[]");
+        put_name_part(&w, ends[count] == '*' ? "*" : "[]");
     return text;
 }

@@ -39,7 +39,7 @@ static struct as_die die_of(const Dwarf_Die *die)
     return (struct as_die){die->addr, die->cu};
 }
 
-// The next DIE at that level, if there is one, and if not too many have been looked at: of a file that lies, levels overlap.
+// The next DIE at that level, if there is one, and if not too many have been inspected: of a file that lies, levels overlap.
 static bool go_on(struct as_dwarf_scan *s, Dwarf_Die *die)
 {
     s->index->cut = s->index->cut || ++s->index->dies > MOST_DIES || as_dwarf_index_is_stopped(s->index);
@@ -68,7 +68,7 @@ static uint32_t add_scope(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t pare
     return (uint32_t)(x->scopes.count - 1);
 }
 
-// The signature that an attribute has; 0: it has none. libdw reads it only with the unit that it looks for, in the same file alone.
+// The signature that an attribute has; 0: it has none. libdw reads it only with the unit that it searches for, in the same file alone.
 static uint64_t read_signature(Dwarf_Attribute attribute)
 {
     Dwarf_Word signature = 0;
@@ -106,7 +106,7 @@ uint64_t as_dwarf_own_unit(const struct as_dwarf_index *x, Dwarf_Die *die)
 }
 
 // Where a type is defined that typedefs, const and the like lead to. *signature: of its unit, if this is not known yet; else 0.
-static bool peel(const struct as_dwarf_index *x, Dwarf_Die *of, Dwarf_Die *type, uint64_t *signature)
+static bool resolve_type(const struct as_dwarf_index *x, Dwarf_Die *of, Dwarf_Die *type, uint64_t *signature)
 {
     Dwarf_Attribute attribute;
     *type = *of;
@@ -137,7 +137,7 @@ static void note_beginning(struct as_dwarf_scan *s, Dwarf_Die *member, uint32_t 
     struct as_dwarf_index *x = s->index;
     Dwarf_Die base;
     uint64_t signature;
-    if (!is_at_start(member) || !peel(x, member, &base, &signature) ||
+    if (!is_at_start(member) || !resolve_type(x, member, &base, &signature) ||
         (signature == 0 && (dwarf_tag(&base) == DW_TAG_base_type || dwarf_tag(&base) == DW_TAG_pointer_type)))
         return;
     x->cut = x->cut || x->unsettled.count >= MOST_DERIVATIONS;
@@ -184,7 +184,7 @@ static bool find_declared(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t *sco
 }
 
 // In a unit for one type the declaration is behind the definition.
-static void look_again_later(struct as_dwarf_scan *s, Dwarf_Die *die, const Dwarf_Die *declaration, uint32_t scope)
+static void search_later(struct as_dwarf_scan *s, Dwarf_Die *die, const Dwarf_Die *declaration, uint32_t scope)
 {
     struct as_dwarf_forward *added = as_vec_add(&s->forward, s->err);
     if (added)
@@ -232,11 +232,11 @@ static void scan_record(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t parent
     Dwarf_Die declaration;
     bool known = find_declared(s, die, &parent, &declaration);
     const char *name = known ? dwarf_diename(die) : NULL;
-    uint32_t scope = add_scope(s, die, parent, name, is_union ? AS_SCOPE_UNION : AS_SCOPE_RECORD);
+    uint32_t scope = add_scope(s, die, parent, name, is_union ? AS_SCOPE_UNION : AS_SCOPE_AGGREGATE);
     if (scope == 0)
         return;
     if (!known)
-        look_again_later(s, die, &declaration, scope);
+        search_later(s, die, &declaration, scope);
     x->scopes.items[scope].declared = dwarf_hasattr(die, DW_AT_declaration) || bytes < 0;
     x->scopes.items[scope].size = bytes < 0 ? 0 : (uint64_t)bytes;
     if (x->scopes.items[scope].declared) // what is declared in it may be defined

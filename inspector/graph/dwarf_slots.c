@@ -49,7 +49,7 @@ static bool begins_with(struct as_dwarf_types *t, uint32_t type, uint32_t part, 
     uint32_t first = of.first, end = of.first + of.members;
     if (of.kind == AS_DWARF_ARRAY && depth < DEEPEST)
         return of.of == part || begins_with(t, of.of, part, depth + 1);
-    for (uint32_t i = first; of.kind == AS_DWARF_RECORD && depth < DEEPEST && i < end; i++) {
+    for (uint32_t i = first; of.kind == AS_DWARF_AGGREGATE && depth < DEEPEST && i < end; i++) {
         struct as_dwarf_member m = t->members.items[i];
         if (m.offset == 0 && !m.variant && (m.type == part || begins_with(t, m.type, part, depth + 1)))
             return true;
@@ -83,7 +83,7 @@ static void find_nodes(struct as_dwarf_types *t, uint32_t type, struct frame *f,
         if (is_library(t, m.type, "std", "_Hashtable_alloc<"))
             find_nodes(t, node, f, depth + 1);
         if (word && end_of_name && word < end_of_name && f->count < MOST_NODES &&
-            t->list.items[node].kind == AS_DWARF_RECORD)
+            t->list.items[node].kind == AS_DWARF_AGGREGATE)
             f->nodes[f->count++] = node;
         find_nodes(t, m.type, f, depth + 1);
     }
@@ -102,7 +102,7 @@ static uint32_t node_of(struct as_dwarf_types *t, const struct frame *f, uint32_
 static uint32_t pointer_slot(struct as_dwarf_types *t, const struct frame *f, uint32_t type, uint32_t flags)
 {
     uint32_t to = t->list.items[type].of;
-    uint32_t node = t->list.items[to].kind == AS_DWARF_RECORD ? node_of(t, f, to) : 0;
+    uint32_t node = t->list.items[to].kind == AS_DWARF_AGGREGATE ? node_of(t, f, to) : 0;
     for (const struct frame *up = f; up && t->list.items[to].kind == AS_DWARF_BASE; up = up->above)
         to = up->elements != 0 ? up->elements : to;
     bool map = t->list.items[to].kind == AS_DWARF_POINTER;
@@ -115,7 +115,7 @@ static uint32_t pointer_slot(struct as_dwarf_types *t, const struct frame *f, ui
 }
 
 // What two members that lie in the same place make of a word.
-static uint32_t join(uint32_t before, uint32_t slot)
+static uint32_t join_slots(uint32_t before, uint32_t slot)
 {
     if (!(before & AS_SLOT_POINTER) || !(slot & AS_SLOT_POINTER))
         return before & AS_SLOT_POINTER ? before | AS_SLOT_WEAK : slot & AS_SLOT_POINTER ? slot : before | slot;
@@ -123,8 +123,8 @@ static uint32_t join(uint32_t before, uint32_t slot)
     return same ? before | slot : AS_SLOT_POINTER | AS_SLOT_WEAK; // to nothing that is known
 }
 
-static void fill(struct filling *g, const struct frame *above, uint32_t type, uint64_t at, uint32_t flags,
-                 unsigned depth);
+static void fill_slots(struct filling *g, const struct frame *above, uint32_t type, uint64_t at, uint32_t flags,
+                       unsigned depth);
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEEPEST
 static void fill_members(struct filling *g, const struct frame *above, uint32_t type, uint64_t at, uint32_t flags,
@@ -140,7 +140,7 @@ static void fill_members(struct filling *g, const struct frame *above, uint32_t 
     bool room =
         is_library(t, type, "__gnu_cxx", "__aligned_membuf<") || is_library(t, type, "__gnu_cxx", "__aligned_buffer<");
     if (room && t->list.items[of.parameter].size <= of.size) {
-        fill(g, above, of.parameter, at, flags, depth + 1);
+        fill_slots(g, above, of.parameter, at, flags, depth + 1);
         return;
     }
     f.elements = is_library(t, type, "alloc", "RawVec<") ? of.parameter : 0;
@@ -152,13 +152,13 @@ static void fill_members(struct filling *g, const struct frame *above, uint32_t 
     for (uint32_t i = of.first; i < of.first + of.members; i++) {
         struct as_dwarf_member m = t->members.items[i];
         bool shared = of.kind == AS_DWARF_UNION || m.variant;
-        fill(g, &f, m.type, at + m.offset, flags | (shared ? AS_SLOT_WEAK : 0), depth + 1);
+        fill_slots(g, &f, m.type, at + m.offset, flags | (shared ? AS_SLOT_WEAK : 0), depth + 1);
     }
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEEPEST
-static void fill(struct filling *g, const struct frame *above, uint32_t type, uint64_t at, uint32_t flags,
-                 unsigned depth)
+static void fill_slots(struct filling *g, const struct frame *above, uint32_t type, uint64_t at, uint32_t flags,
+                       unsigned depth)
 {
     struct as_dwarf_type of = g->types->list.items[type];
     if (++g->steps > MOST_STEPS || depth > DEEPEST || at / WORD >= g->count)
@@ -167,22 +167,22 @@ static void fill(struct filling *g, const struct frame *above, uint32_t type, ui
     switch (of.kind) {
     case AS_DWARF_POINTER:
         if (at % WORD == 0)
-            *slot = join(*slot, pointer_slot(g->types, above, type, flags));
+            *slot = join_slots(*slot, pointer_slot(g->types, above, type, flags));
         break;
     case AS_DWARF_BASE:
         if (of.size == WORD && of.real)
-            *slot = join(*slot, AS_SLOT_NUMBER);
+            *slot = join_slots(*slot, AS_SLOT_NUMBER);
         else if (of.size == WORD / 2)
-            *slot = join(*slot, at % WORD == 0 ? AS_SLOT_LOW : AS_SLOT_HIGH);
+            *slot = join_slots(*slot, at % WORD == 0 ? AS_SLOT_LOW : AS_SLOT_HIGH);
         break;
-    case AS_DWARF_RECORD:
+    case AS_DWARF_AGGREGATE:
     case AS_DWARF_UNION:
         fill_members(g, above, type, at, flags, depth);
         break;
     case AS_DWARF_ARRAY:
         for (uint64_t i = 0, size = g->types->list.items[of.of].size; size > 0 && i < of.count && at / WORD < g->count;
              i++, at += size)
-            fill(g, above, of.of, at, flags | AS_SLOT_WEAK, depth + 1);
+            fill_slots(g, above, of.of, at, flags | AS_SLOT_WEAK, depth + 1);
         break;
     default:
         break;
@@ -199,7 +199,7 @@ static uint32_t kept_slot(struct as_dwarf_types *t, uint32_t type, uint64_t plac
         t->slots.count += count;
         struct filling g = {.types = t, .slots = t->slots.items + first, .count = count};
         memset(g.slots, 0, count * sizeof *g.slots);
-        fill(&g, NULL, type, 0, 0, 0);
+        fill_slots(&g, NULL, type, 0, 0, 0);
         t->list.items[type].slots = first;
     }
     return t->slots.items[t->list.items[type].slots + place];
@@ -231,7 +231,7 @@ uint32_t as_dwarf_slot(struct as_dwarf_types *t, uint32_t type, uint64_t offset)
             return AS_SLOT_UNKNOWN;
         if (of.size <= LARGEST)
             return kept_slot(t, type, offset / WORD);
-        const struct as_dwarf_member *m = of.kind == AS_DWARF_RECORD ? member_at(t, type, offset) : NULL;
+        const struct as_dwarf_member *m = of.kind == AS_DWARF_AGGREGATE ? member_at(t, type, offset) : NULL;
         uint64_t element = of.kind == AS_DWARF_ARRAY ? t->list.items[of.of].size : 0;
         if (!m && element == 0)
             return AS_SLOT_UNKNOWN;
@@ -241,7 +241,7 @@ uint32_t as_dwarf_slot(struct as_dwarf_types *t, uint32_t type, uint64_t offset)
     return AS_SLOT_UNKNOWN;
 }
 
-static void append(char *text, size_t size, const char *part)
+static void append_text(char *text, size_t size, const char *part)
 {
     size_t length = strlen(text);
     size_t more = strnlen(part, size - length - 1);
@@ -257,7 +257,7 @@ struct path {
 };
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEEPEST
-static bool follow(struct path *p, uint32_t type, uint64_t offset, unsigned depth)
+static bool follow_member(struct path *p, uint32_t type, uint64_t offset, unsigned depth)
 {
     struct as_dwarf_types *t = p->types;
     struct as_dwarf_type of = *as_dwarf_load(t, type);
@@ -267,20 +267,21 @@ static bool follow(struct path *p, uint32_t type, uint64_t offset, unsigned dept
     if (of.kind == AS_DWARF_POINTER || of.kind == AS_DWARF_BASE)
         return offset % WORD == 0 && of.size == WORD;
     if (of.kind == AS_DWARF_ARRAY) {
-        append(p->text, p->size, "[]");
-        if (t->list.items[of.of].size > 0 && follow(p, of.of, offset % t->list.items[of.of].size, depth + 1))
+        append_text(p->text, p->size, "[]");
+        if (t->list.items[of.of].size > 0 && follow_member(p, of.of, offset % t->list.items[of.of].size, depth + 1))
             return true;
     }
-    if (type != 0 && is_library(t, type, "__gnu_cxx", "__aligned_") && follow(p, of.parameter, offset, depth + 1))
+    if (type != 0 && is_library(t, type, "__gnu_cxx", "__aligned_") &&
+        follow_member(p, of.parameter, offset, depth + 1))
         return true;
     for (uint32_t i = of.first; of.kind != AS_DWARF_ARRAY && i < of.first + of.members; i++) {
         struct as_dwarf_member m = t->members.items[i];
         p->text[length] = '\0';
         if (m.name != 0) {
-            append(p->text, p->size, ".");
-            append(p->text, p->size, as_strings_at(&t->names, m.name));
+            append_text(p->text, p->size, ".");
+            append_text(p->text, p->size, as_strings_at(&t->names, m.name));
         }
-        if (holds(t, &m, offset) && follow(p, m.type, offset - m.offset, depth + 1))
+        if (holds(t, &m, offset) && follow_member(p, m.type, offset - m.offset, depth + 1))
             return true;
     }
     p->text[length] = '\0';
@@ -291,5 +292,5 @@ static bool follow(struct path *p, uint32_t type, uint64_t offset, unsigned dept
 bool as_dwarf_path(struct as_dwarf_types *t, uint32_t type, uint64_t offset, char *text, size_t size)
 {
     struct path p = {.types = t, .text = text, .size = size};
-    return follow(&p, type, offset, 0);
+    return follow_member(&p, type, offset, 0);
 }

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 enum {
-    SHOWN = 80,   // characters of a name, of its end
-    PATHS = 3,    // that a .dwo file may have
-    LOOKED = 500, // bytes of text about them
+    SHOWN = 80,     // characters of a name, of its end
+    PATHS = 3,      // that a .dwo file may have
+    SEARCHED = 500, // bytes of text about them
 };
 
 struct split_adding {
@@ -41,7 +41,7 @@ struct split_search {
     unsigned paths_count;
     struct stat seen[PATHS * AS_DWARF_ROOTS]; // files that several of the names lead to are read once
     unsigned seen_count;
-    char looked[LOOKED]; // what is wrong with those that are there
+    char searched[SEARCHED]; // what is wrong with those that are there
 };
 
 static const char *end_of(const char *name)
@@ -122,7 +122,7 @@ static int open_new(struct split_search *s, unsigned root, int root_fd, const ch
     struct stat *status = &s->seen[s->seen_count];
     int fd = as_path_open_below(root_fd, path);
     if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
-        add_text(s->looked, sizeof s->looked, "%s%s cannot be opened", whose(root), end_of(path));
+        add_text(s->searched, sizeof s->searched, "%s%s cannot be opened", whose(root), end_of(path));
     if (fd < 0 || fstat(fd, status) != 0)
         return fd;
     for (unsigned i = 0; i < s->seen_count; i++) {
@@ -136,7 +136,7 @@ static int open_new(struct split_search *s, unsigned root, int root_fd, const ch
 }
 
 // Keeps what the index has taken types from, and drops what it has not. False: AS_NO_MEMORY.
-static bool take(struct split_adding *a, struct as_debug_info *info)
+static bool keep_split_unit(struct split_adding *a, struct as_debug_info *info)
 {
     bool taken = false, ok = as_vec_reserve(&a->splits->list, 1, a->err) &&
                              as_dwarf_index_add_split(a->index, info, a->module, &taken, a->err);
@@ -162,7 +162,7 @@ static bool add_package(struct split_adding *a, unsigned root)
     for (uint32_t i = 0; made && ok && i < files.count && !as_dwarf_index_is_stopped(a->index); i++) {
         struct as_debug_info info;
         bool opened = as_debug_info_open_packed(&info, image, &files, i);
-        ok = opened ? take(a, &info) : (as_debug_info_close(&info), true);
+        ok = opened ? keep_split_unit(a, &info) : (as_debug_info_close(&info), true);
     }
     if (!made)
         add_text(a->why, a->why_size, "%s%s.dwp cannot be read: %s", whose(root), name, why);
@@ -189,13 +189,13 @@ static bool add_file(struct split_adding *a, struct split_search *s, unsigned ro
     *a->room -= info.bytes < *a->room ? info.bytes : *a->room;
     if (!opened) {
         as_debug_info_close(&info);
-        add_text(s->looked, sizeof s->looked, "%s%s %s%s", whose(root), end_of(path),
+        add_text(s->searched, sizeof s->searched, "%s%s %s%s", whose(root), end_of(path),
                  why[0] ? "cannot be read: " : "is no file of debug information", why);
         return true;
     }
-    bool ok = take(a, &info);
+    bool ok = keep_split_unit(a, &info);
     if (ok && !is_found(a, s->skeleton))
-        add_text(s->looked, sizeof s->looked, "%s%s is of another build", whose(root), end_of(path));
+        add_text(s->searched, sizeof s->searched, "%s%s is of another build", whose(root), end_of(path));
     return ok;
 }
 
@@ -205,14 +205,14 @@ static void note_left_out(struct split_adding *a, const struct split_search *s)
     if (a->why[0] != '\0')
         return;
     a->named = true;
-    if (s->looked[0] != '\0') {
-        snprintf(a->why, a->why_size, "%s", s->looked);
+    if (s->searched[0] != '\0') {
+        snprintf(a->why, a->why_size, "%s", s->searched);
         return;
     }
     snprintf(a->why, a->why_size, "%s is missing", end_of(a->index->skeletons.items[s->skeleton].name));
     for (unsigned i = 0; i < s->paths_count; i++) {
         size_t used = strlen(a->why);
-        snprintf(a->why + used, a->why_size - used, "%s%s%s", i == 0 ? " (looked for: " : ", ", end_of(s->paths[i]),
+        snprintf(a->why + used, a->why_size - used, "%s%s%s", i == 0 ? " (searched for: " : ", ", end_of(s->paths[i]),
                  i + 1 == s->paths_count ? ")" : "");
     }
 }
@@ -223,7 +223,7 @@ static bool add_unit(struct split_adding *a, size_t skeleton)
     struct split_search s;
     s.skeleton = skeleton;
     s.paths_count = s.seen_count = 0;
-    s.looked[0] = '\0';
+    s.searched[0] = '\0';
     find_paths(&s, &a->index->skeletons.items[skeleton], a->places->path);
     bool ok = true;
     for (unsigned root = 0; root < AS_DWARF_ROOTS && a->places->roots[root] >= 0; root++)

@@ -6,7 +6,7 @@
 
 #include "graph/dwarf_index.h"
 
-// Below which files are looked for: first the target's, then this machine's.
+// Below which files are searched for: first the target's, then this machine's.
 enum { AS_DWARF_ROOTS = 2 };
 
 // Where the .dwo files of a module may be.

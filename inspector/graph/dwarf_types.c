@@ -160,7 +160,7 @@ static uint32_t record_type(struct as_dwarf_types *t, Dwarf_Die *die, const char
     uint32_t found = as_number_map_get(&t->by_shape, key);
     if (found != 0)
         return found;
-    found = add_type(t, (struct as_dwarf_type){.kind = s->kind == AS_SCOPE_UNION ? AS_DWARF_UNION : AS_DWARF_RECORD,
+    found = add_type(t, (struct as_dwarf_type){.kind = s->kind == AS_SCOPE_UNION ? AS_DWARF_UNION : AS_DWARF_AGGREGATE,
                                                .size = s->size,
                                                .die = s->die,
                                                .scope = scope,
@@ -170,7 +170,7 @@ static uint32_t record_type(struct as_dwarf_types *t, Dwarf_Die *die, const char
 }
 
 // Goes through typedefs, const and the like. *alias: the last typedef's name.
-static bool peel(const struct as_dwarf_index *x, Dwarf_Die *type, const char **alias)
+static bool resolve_typedefs(const struct as_dwarf_index *x, Dwarf_Die *type, const char **alias)
 {
     for (int i = 0; i < MOST_CHAIN; i++) {
         Dwarf_Attribute attribute;
@@ -226,7 +226,7 @@ static uint32_t type_of(struct as_dwarf_types *t, Dwarf_Die *die, unsigned depth
         return found;
     const char *alias = NULL;
     Dwarf_Die type = *die;
-    bool peeled = peel(t->index, &type, &alias);
+    bool peeled = resolve_typedefs(t->index, &type, &alias);
     found = peeled ? make_type(t, &type, alias, depth) : dwarf_hasattr(&type, DW_AT_type) ? 0 : TYPE_VOID;
     if (found != 0)
         as_number_map_put(&t->by_die, key, found, NULL);
@@ -345,7 +345,7 @@ static void note_ends(struct as_dwarf_types *t, uint32_t type)
 struct as_dwarf_type *as_dwarf_load(struct as_dwarf_types *t, uint32_t type)
 {
     struct as_dwarf_type *of = &t->list.items[type];
-    if (of->loaded || (of->kind != AS_DWARF_RECORD && of->kind != AS_DWARF_UNION))
+    if (of->loaded || (of->kind != AS_DWARF_AGGREGATE && of->kind != AS_DWARF_UNION))
         return of;
     of->loaded = true;
     Dwarf_Die die = again(of->die), child;

@@ -9,7 +9,7 @@ enum as_dwarf_kind {
     AS_DWARF_NONE, // void, a function, or not known
     AS_DWARF_BASE,
     AS_DWARF_POINTER,
-    AS_DWARF_RECORD,
+    AS_DWARF_AGGREGATE,
     AS_DWARF_UNION,
     AS_DWARF_ARRAY,
 };
@@ -46,7 +46,7 @@ struct as_dwarf_types {
     AS_VEC(uint32_t) slots;
     struct as_strings names;
     struct as_number_map by_die, by_shape, composed;
-    uint64_t loads; // DIEs that were looked at for members
+    uint64_t loads; // DIEs that were inspected for members
     unsigned depth; // of the load that is going on
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The units of a file: those of a module, and the rest of those of which the module has a skeleton alone. libdw is never asked for this rest:
+// The units of a file: those of a module, and the rest of those of which the module has a skeleton alone. libdw is never asked for this
+// rest:
 // it would open whatever a skeleton names.
 #include "config.h"
 
@@ -172,7 +173,7 @@ static void scan_file(struct as_dwarf_scan *s, const struct file *f)
     }
 }
 
-static bool scan(struct as_dwarf_scan *s, const struct file *f)
+static bool scan_units(struct as_dwarf_scan *s, const struct file *f)
 {
     scan_file(s, f);
     as_vec_free(&s->forward);
@@ -192,7 +193,7 @@ bool as_dwarf_index_add(struct as_dwarf_index *x, const struct as_debug_info *in
         x->scopes.count = x->signed_types.count = 1;
     }
     const struct file shared = {.dwarf = info->shared}, own = {.dwarf = info->dwarf};
-    return (!info->shared || scan(&s, &shared)) && scan(&s, &own);
+    return (!info->shared || scan_units(&s, &shared)) && scan_units(&s, &own);
 }
 
 bool as_dwarf_index_add_split(struct as_dwarf_index *x, const struct as_debug_info *split,
@@ -208,7 +209,7 @@ bool as_dwarf_index_add_split(struct as_dwarf_index *x, const struct as_debug_in
     struct file f = {.dwarf = split->dwarf, .split = true};
     f.addresses = as_debug_info_section(of->info, ".debug_addr", &f.size);
     *taken = has_unit_of_module(x, &f);
-    return !*taken || scan(&s, &f);
+    return !*taken || scan_units(&s, &f);
 }
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/edge_parts.h"
 // Joins all pieces whose turn it is.
-static bool join(struct as_pieces *p, struct as_error *err)
+static bool join_pieces(struct as_pieces *p, struct as_error *err)
 {
     for (; p->joined < p->list.count && p->list.items[p->joined].done; p->joined++) {
         struct as_piece *piece = &p->list.items[p->joined];
@@ -27,7 +27,7 @@ bool as_pieces_finish(struct as_pieces *p, struct as_piece *piece, struct as_edg
     piece->found = *found;
     piece->done = true;
     *found = (struct as_edge_batch){0};
-    bool ok = join(p, err);
+    bool ok = join_pieces(p, err);
     if (p->unwanted.count > 0)
         *found = p->unwanted.items[--p->unwanted.count];
     pthread_mutex_unlock(&p->lock);

@@ -65,7 +65,8 @@ struct worker {
     uint64_t seen;        // where the block before ended
 };
 
-// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the same
+// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the
+// same
 // pointer is that.
 static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begins)
 {
@@ -82,7 +83,7 @@ static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begin
     w->last = to;
 }
 
-static void follow(struct worker *w, const uint8_t *at, uint64_t word)
+static void follow_word(struct worker *w, const uint8_t *at, uint64_t word)
 {
     bool begins;
     uint64_t address = w->address + (uint64_t)(at - w->block);
@@ -96,7 +97,7 @@ static void follow(struct worker *w, const uint8_t *at, uint64_t word)
     size_t known = (size_t)(at - w->known) / WORD, own = (size_t)(address - w->memory) / WORD;
     const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->own - at) / WORD};
     if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
-        as_pattern_look(w->reading->readers->patterns, to, &beside);
+        as_pattern_match(w->reading->readers->patterns, to, &beside);
     else if (!begins)
         as_claim_inside(&w->reading->readers->patterns->claims, to, &beside);
     add_edge(w, address, to, begins);
@@ -111,7 +112,7 @@ static void add_words(struct worker *w, const uint8_t *bytes, size_t count)
         memcpy(&word, bytes + i * WORD, sizeof word);
         set |= word;
         if (word - low < size)
-            follow(w, bytes + i * WORD, word);
+            follow_word(w, bytes + i * WORD, word);
     }
     w->set |= set;
 }
@@ -285,7 +286,7 @@ static void read_piece(struct worker *w, struct as_piece *p)
     end_node(w, p->end);
 }
 
-static void *work(void *argument)
+static void *run_edge_worker(void *argument)
 {
     struct worker *w = argument;
     struct edge_reading *r = w->reading;
@@ -357,9 +358,9 @@ static bool read_pieces(struct edge_reading *r, struct as_error *err)
         opened++;
     if (opened == 0)
         return false;
-    while (started < opened && as_worker_start(&workers[started].id, work, &workers[started]))
+    while (started < opened && as_worker_start(&workers[started].id, run_edge_worker, &workers[started]))
         started++;
-    work(&workers[0]);
+    run_edge_worker(&workers[0]);
     for (size_t i = 1; i < started; i++)
         pthread_join(workers[i].id, NULL);
     for (size_t i = 0; i < opened; i++) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "graph/index.h"
 #include "graph/graph_objects.h"
+#include "graph/index.h"
 #include "graph/patterns.h"
 #include "graph/vtables.h"
 #include "target/target.h"

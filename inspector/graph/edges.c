@@ -172,7 +172,7 @@ static void end_move(struct as_edges *e, struct move *m)
     m->to += m->end - m->from;
 }
 
-bool as_edges_sieve(struct as_edges *e, as_edge_keeper *keep, void *context, struct as_error *err)
+bool as_edges_sieve(struct as_edges *e, as_edge_owner *keep, void *context, struct as_error *err)
 {
     uint32_t was[AS_EDGE_SPAN + 1], is[AS_EDGE_SPAN + 1];
     struct move m = {0};

@@ -36,7 +36,8 @@ enum {
 };
 
 // Where the edges of AS_EDGE_SPAN nodes are that follow each other. Where they have more than 255 units in all, ends[0] is larger than the
-// last of these, and `first` is the index in `ends` of the graph from which on it says where the edges of each begin, and where the last end.
+// last of these, and `first` is the index in `ends` of the graph from which on it says where the edges of each begin, and where the last
+// end.
 struct as_edge_span {
     uint32_t first;
     uint8_t ends[AS_EDGE_SPAN]; // counted from `first`
@@ -52,7 +53,7 @@ struct as_edges {
     AS_VEC(uint32_t) ends;           // of spans with more than 255 units
     uint32_t added;                  // nodes, so far
     uint32_t open[AS_EDGE_SPAN + 1]; // of the last span's nodes: where their edges begin, until all are there
-    uint64_t pointers; // how many edges there are; once they are settled, those included that unused.h takes out
+    uint64_t pointers; // how many edges there are; once they are settled, those included that vector_slack.h takes out
     uint64_t unread;   // bytes of heaps that could not be read: chunks in use, and what lies between them
 };
 
@@ -223,7 +224,7 @@ static inline bool as_edge_batch_add(struct as_edge_batch *b, uint32_t node, uin
 
 // Leaves of each node's edges those that `keep` moves to the node's first edge and behind it (as_edge_move). It is asked of each node that
 // has edges, [first, end), and says where those that it keeps end. False: AS_NO_MEMORY.
-typedef uint32_t as_edge_keeper(void *context, struct as_edges *e, uint32_t node, uint32_t first, uint32_t end);
-bool as_edges_sieve(struct as_edges *e, as_edge_keeper *keep, void *context, struct as_error *err);
+typedef uint32_t as_edge_owner(void *context, struct as_edges *e, uint32_t node, uint32_t first, uint32_t end);
+bool as_edges_sieve(struct as_edges *e, as_edge_owner *keep, void *context, struct as_error *err);
 // An edge of a node takes the place of what is at `to`, before it or its own. Returns where it ends there.
 uint32_t as_edge_move(struct as_edges *e, uint32_t edge, uint32_t to);

@@ -12,7 +12,7 @@ struct numbers {
 };
 
 // *n: what the words before that pointer, which are `w`, say.
-static bool take(struct numbers *n, const uint64_t w[WORDS])
+static bool read_hash_numbers(struct numbers *n, const uint64_t w[WORDS])
 {
     *n = (struct numbers){w[0], w[1] >> 32, (uint32_t)w[2], w[2] >> 32, WORDS};
     if (n->places == 0 || n->places > UINT32_MAX || n->mask != n->places - 1)
@@ -34,7 +34,7 @@ void as_prove_glib(const struct as_proof *p, uint64_t address)
 {
     uint64_t w[WORDS + 3]; // the numbers; the pointers to keys, hashes and values
     struct numbers n;
-    if (!as_target_read(p->target, address - (uint64_t)WORDS * WORD, w, sizeof w) || !take(&n, w) ||
+    if (!as_target_read(p->target, address - (uint64_t)WORDS * WORD, w, sizeof w) || !read_hash_numbers(&n, w) ||
         !as_proof_is_made_for(p, w[5], n.places * HASH) || bytes_of(p, w[4], n.places) == 0 ||
         bytes_of(p, w[6], n.places) == 0)
         return;

@@ -105,7 +105,7 @@ static bool is_exit_list(struct as_glibc *g, uint64_t pointer, uint64_t *next)
     return any;
 }
 
-static void look_at_exit(struct as_glibc *g, uint64_t pointer)
+static void match_exit(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t at = pointer, next;
     unsigned count = 0;
@@ -163,7 +163,7 @@ static bool name_environ(struct as_glibc *g, uint64_t pointer)
 }
 
 // From glibc 2.41 on, setenv() has a list of all its vectors (struct environ_array): the vector, its room, the one before.
-static void look_at_environ(struct as_glibc *g, uint64_t pointer)
+static void match_environ(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[3], at = pointer;
     if (name_environ(g, pointer))
@@ -188,7 +188,7 @@ static bool is_tzstring(struct as_glibc *g, uint64_t pointer, uint64_t *next)
     return true;
 }
 
-static void look_at_tzstrings(struct as_glibc *g, uint64_t pointer)
+static void match_tzstrings(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t at = pointer, next;
     unsigned count = 0;
@@ -247,37 +247,37 @@ static uint64_t pointer_of(struct as_glibc *g, const struct as_root *word)
     return known ? pointer : 0;
 }
 
-static void look_at_words(struct as_glibc *g)
+static void match_words(struct as_glibc *g)
 {
     for (size_t i = 0; i < g->words.count; i++) {
         uint64_t pointer = pointer_of(g, &g->words.items[i]);
-        as_glibc_entries_look(g, i);
+        as_glibc_entries_match(g, i);
         if (pointer == 0)
             continue;
-        as_glibc_modules_look(g, pointer);
-        as_glibc_locale_look(g, i, pointer);
-        as_glibc_iconv_look(g, pointer);
-        look_at_exit(g, pointer);
-        look_at_environ(g, pointer);
-        look_at_tzstrings(g, pointer);
+        as_glibc_modules_match(g, pointer);
+        as_glibc_locale_match(g, i, pointer);
+        as_glibc_iconv_match(g, pointer);
+        match_exit(g, pointer);
+        match_environ(g, pointer);
+        match_tzstrings(g, pointer);
     }
     for (size_t i = 0; i < g->words.count; i++) {
         uint64_t pointer = pointer_of(g, &g->words.items[i]);
         if (pointer != 0)
-            as_glibc_nss_look(g, pointer);
+            as_glibc_nss_match(g, pointer);
     }
 }
 
 // The sizes are those of a few structures.
-static void look_at_chunks(struct as_glibc *g)
+static void match_chunks(struct as_glibc *g)
 {
     struct as_used_cursor c = as_used_begin(g->proof.patterns->index);
     struct as_used_chunk chunk;
     g->tries = g->tries < MOST_CHUNK_TRIES ? g->tries : MOST_CHUNK_TRIES;
     while (g->tries > 0 && as_used_next(&c, &chunk)) {
-        as_glibc_locale_look_at(g, &chunk);
-        as_glibc_iconv_look_at(g, &chunk);
-        as_glibc_regex_look_at(g, &chunk);
+        as_glibc_locale_match_at(g, &chunk);
+        as_glibc_iconv_match_at(g, &chunk);
+        as_glibc_regex_match_at(g, &chunk);
     }
 }
 
@@ -293,8 +293,8 @@ bool as_glibc_prove(struct as_patterns *patterns, const struct as_edges *e, cons
         return true;
     bool ok = find_words(&g, r, err);
     if (ok) {
-        look_at_words(&g);
-        look_at_chunks(&g);
+        match_words(&g);
+        match_chunks(&g);
     }
     as_vec_free(&g.words);
     as_number_map_free(&g.categories);

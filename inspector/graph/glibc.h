@@ -6,8 +6,8 @@
 // program holds itself, where their pointers lead to what only these lead to.
 #pragma once
 
-#include "graph/edges.h"
 #include "graph/candidate_check.h"
+#include "graph/edges.h"
 #include "graph/roots.h"
 
 enum {
@@ -25,7 +25,7 @@ struct as_glibc {
     const struct as_module *libc;
     AS_VEC(struct as_root) words; // of libc's variables that lead to chunks, by address
     struct as_number_map
-        categories; // by node + 1: of a chunk that was looked at as a locale's data; its category + 2, or 1: it is none
+        categories; // by node + 1: of a chunk that was inspected as a locale's data; its category + 2, or 1: it is none
     struct as_number_map steps; // by node + 1: of a proven array of steps: how many
     bool converts;              // libc has loaded modules of conversions
     uint64_t tries;             // reads that are left
@@ -49,18 +49,18 @@ bool as_glibc_is_own(const struct as_glibc *g, uint64_t address);
 // Is it that of ld.so's struct link_map of an object?
 bool as_glibc_is_link_map(const struct as_glibc *g, uint64_t address);
 
-// Looks at a word of libc's that leads to the beginning of a chunk (glibc_locale.c, glibc_iconv.c, glibc_nss.c). `word`: index.
-void as_glibc_locale_look(struct as_glibc *g, size_t word, uint64_t pointer);
-void as_glibc_iconv_look(struct as_glibc *g, uint64_t pointer);
-void as_glibc_modules_look(struct as_glibc *g, uint64_t pointer);
-void as_glibc_nss_look(struct as_glibc *g, uint64_t pointer); // once the modules are known
+// Inspects a word of libc's that leads to the beginning of a chunk (glibc_locale.c, glibc_iconv.c, glibc_nss.c). `word`: index.
+void as_glibc_locale_match(struct as_glibc *g, size_t word, uint64_t pointer);
+void as_glibc_iconv_match(struct as_glibc *g, uint64_t pointer);
+void as_glibc_modules_match(struct as_glibc *g, uint64_t pointer);
+void as_glibc_nss_match(struct as_glibc *g, uint64_t pointer); // once the modules are known
 // Names what getpwnam() and the like have read into their buffers, by the words from `word` on.
-void as_glibc_entries_look(struct as_glibc *g, size_t word);
+void as_glibc_entries_match(struct as_glibc *g, size_t word);
 
-// Looks at a chunk of a program's: what newlocale(), iconv_open(), regcomp() return.
-void as_glibc_locale_look_at(struct as_glibc *g, const struct as_used_chunk *chunk);
-void as_glibc_iconv_look_at(struct as_glibc *g, const struct as_used_chunk *chunk);
-void as_glibc_regex_look_at(struct as_glibc *g, const struct as_used_chunk *chunk);
+// Inspects a chunk of a program's: what newlocale(), iconv_open(), regcomp() return.
+void as_glibc_locale_match_at(struct as_glibc *g, const struct as_used_chunk *chunk);
+void as_glibc_iconv_match_at(struct as_glibc *g, const struct as_used_chunk *chunk);
+void as_glibc_regex_match_at(struct as_glibc *g, const struct as_used_chunk *chunk);
 
 // An array of so many steps of a conversion. False: it is none.
 bool as_glibc_steps(struct as_glibc *g, uint64_t pointer, uint64_t count);

@@ -22,7 +22,7 @@ enum {
 };
 
 // struct __gconv_loaded_object: a name, which lies behind it, and what dlopen() has returned.
-static bool look_at_object(struct as_glibc *g, uint64_t pointer)
+static bool match_object(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[OBJECT_WORDS];
     uint32_t node = as_proof_node(&g->proof, pointer);
@@ -51,7 +51,7 @@ static bool is_step(struct as_glibc *g, const uint64_t w[STEP_WORDS])
 }
 
 // struct gconv_alias: what it stands for, and that, both behind it.
-static bool look_at_alias(struct as_glibc *g, uint64_t pointer)
+static bool match_alias(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[ALIAS_WORDS];
     uint32_t node = as_proof_node(&g->proof, pointer);
@@ -84,13 +84,13 @@ bool as_glibc_steps(struct as_glibc *g, uint64_t pointer, uint64_t count)
         if (!is_step(g, w + i * STEP_WORDS))
             return false;
     for (uint64_t i = 0; i < count; i++)
-        look_at_object(g, w[i * STEP_WORDS]);
+        match_object(g, w[i * STEP_WORDS]);
     as_glibc_give(g, node, AS_SHAPE_GCONV_STEPS);
     return as_number_map_put(&g->steps, (uint64_t)node + 1, (uint32_t)count, NULL);
 }
 
 // struct known_derivation: from and to, which lie behind it, and the steps.
-static bool look_at_derivation(struct as_glibc *g, uint64_t pointer)
+static bool match_derivation(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[DERIVATION_WORDS];
     uint32_t node = as_proof_node(&g->proof, pointer);
@@ -106,14 +106,14 @@ static bool look_at_derivation(struct as_glibc *g, uint64_t pointer)
 }
 
 // tsearch()'s nodes: a key, and two others, whose lowest bit may be set (red). What the keys are decides whose tree it is.
-void as_glibc_iconv_look(struct as_glibc *g, uint64_t pointer)
+void as_glibc_iconv_match(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t stack[TREE_DEPTH] = {pointer}, w[TREE_WORDS];
     unsigned depth = 1;
     for (unsigned count = 0; depth > 0 && count < MOST_NODES; count++) {
         uint64_t at = stack[--depth];
         if (!as_proof_is_made_for(&g->proof, at, sizeof w) || !as_glibc_read(g, at, w, sizeof w) ||
-            (!look_at_derivation(g, w[0]) && !look_at_object(g, w[0]) && !look_at_alias(g, w[0])))
+            (!match_derivation(g, w[0]) && !match_object(g, w[0]) && !match_alias(g, w[0])))
             return;
         as_glibc_give(g, as_proof_node(&g->proof, at), AS_SHAPE_TSEARCH);
         g->converts = true;
@@ -125,7 +125,7 @@ void as_glibc_iconv_look(struct as_glibc *g, uint64_t pointer)
 
 // What iconv_open() returns: how many steps, the steps, and data for each: a buffer's begin and end (of all but the last). Searched for
 // where a module of conversions has been loaded.
-void as_glibc_iconv_look_at(struct as_glibc *g, const struct as_used_chunk *chunk)
+void as_glibc_iconv_match_at(struct as_glibc *g, const struct as_used_chunk *chunk)
 {
     uint64_t w[INFO_WORDS + MOST_STEPS * DATA_WORDS], pointer = chunk->address + AS_HEADER;
     if (!g->converts || chunk->size < LEAST_INFO || chunk->size > MOST_INFO ||

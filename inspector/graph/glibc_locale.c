@@ -74,7 +74,7 @@ static bool read_data(struct as_glibc *g, uint64_t pointer, int *category)
 }
 
 // struct gconv_fcts of LC_CTYPE: steps to wide characters, and back.
-static bool look_at_functions(struct as_glibc *g, uint64_t pointer)
+static bool match_functions(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[4];
     if (!as_proof_is_made_for(&g->proof, pointer, sizeof w) || !as_glibc_read(g, pointer, w, sizeof w) ||
@@ -85,11 +85,11 @@ static bool look_at_functions(struct as_glibc *g, uint64_t pointer)
 }
 
 // What LC_CTYPE has computed: these functions, or (in later releases, behind its values) a structure that begins with a pointer to them.
-static void look_at_ctype(struct as_glibc *g, uint64_t pointer)
+static void match_ctype(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t first;
-    if (!look_at_functions(g, pointer) && as_glibc_read(g, pointer, &first, sizeof first))
-        look_at_functions(g, first);
+    if (!match_functions(g, pointer) && as_glibc_read(g, pointer, &first, sizeof first))
+        match_functions(g, first);
 }
 
 static void name_data(struct as_glibc *g, uint64_t pointer, uint32_t node, int category)
@@ -100,7 +100,7 @@ static void name_data(struct as_glibc *g, uint64_t pointer, uint32_t node, int c
         return;
     as_glibc_give_text(g, w[0], AS_SHAPE_LOCALE_NAME, true);
     for (int i = 4; category == LC_CTYPE_NUMBER && i < 6; i++)
-        look_at_ctype(g, w[i]);
+        match_ctype(g, w[i]);
 }
 
 // The category that struct __locale_data at an address is of; -1: there is none. It is named.
@@ -156,7 +156,7 @@ static bool is_file(struct as_glibc *g, uint64_t pointer, uint64_t w[L10N_WORDS]
 }
 
 // The list of files, one of which has been read.
-static bool look_at_files(struct as_glibc *g, uint64_t pointer)
+static bool match_files(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[L10N_WORDS];
     unsigned count = 0;
@@ -189,7 +189,7 @@ static bool is_archived(struct as_glibc *g, uint64_t pointer, uint64_t w[ARCHIVE
     return any && as_glibc_text(g, w[1], NULL) != AS_UNKNOWN;
 }
 
-static void look_at_archive(struct as_glibc *g, uint64_t pointer)
+static void match_archive(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[ARCHIVE_WORDS];
     unsigned count = 0;
@@ -202,19 +202,19 @@ static void look_at_archive(struct as_glibc *g, uint64_t pointer)
     }
 }
 
-void as_glibc_locale_look(struct as_glibc *g, size_t word, uint64_t pointer)
+void as_glibc_locale_match(struct as_glibc *g, size_t word, uint64_t pointer)
 {
     uint64_t w[LOCALE_WORDS];
     int category = data_at(g, pointer);
     if (category >= 0) { // in the locale that setlocale() sets
         if (is_locale(g, g->words.items[word].address - (uint64_t)category * WORD, w))
             name_names(g, w);
-    } else if (!look_at_files(g, pointer)) {
-        look_at_archive(g, pointer);
+    } else if (!match_files(g, pointer)) {
+        match_archive(g, pointer);
     }
 }
 
-void as_glibc_locale_look_at(struct as_glibc *g, const struct as_used_chunk *chunk)
+void as_glibc_locale_match_at(struct as_glibc *g, const struct as_used_chunk *chunk)
 {
     uint64_t w[LOCALE_WORDS];
     bool any = false;

@@ -71,7 +71,7 @@ static bool is_module(struct as_glibc *g, uint64_t pointer)
     return node != AS_NO_NODE && as_pattern_shape(g->proof.patterns, node) == AS_SHAPE_NSS_MODULE;
 }
 
-void as_glibc_modules_look(struct as_glibc *g, uint64_t pointer)
+void as_glibc_modules_match(struct as_glibc *g, uint64_t pointer)
 {
     unsigned count = 0;
     uint64_t next;
@@ -99,7 +99,7 @@ static bool is_list(struct as_glibc *g, uint64_t pointer, uint64_t *next)
     return true;
 }
 
-static bool look_at_lists(struct as_glibc *g, uint64_t pointer)
+static bool match_lists(struct as_glibc *g, uint64_t pointer)
 {
     unsigned count = 0;
     uint64_t next;
@@ -112,7 +112,7 @@ static bool look_at_lists(struct as_glibc *g, uint64_t pointer)
 }
 
 // For each database, nothing, or the actions of such a list.
-static bool look_at_state(struct as_glibc *g, uint64_t pointer)
+static bool match_state(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[STATE_WORDS], next;
     bool any = false;
@@ -155,7 +155,7 @@ static bool is_conf(struct as_glibc *g, uint64_t pointer)
 }
 
 // struct resolv_conf_global: an array of all (how many, its room, where it is), the first free place of it, the current one.
-static void look_at_resolver(struct as_glibc *g, uint64_t pointer)
+static void match_resolver(struct as_glibc *g, uint64_t pointer)
 {
     uint64_t w[GLOBAL_WORDS], each;
     if (!as_glibc_read(g, pointer, w, sizeof w) || w[0] == 0 || w[0] > CONF_MOST || w[1] < w[0] || !is_conf(g, w[4]))
@@ -171,10 +171,10 @@ static void look_at_resolver(struct as_glibc *g, uint64_t pointer)
             as_glibc_give(g, as_proof_node(&g->proof, each), AS_SHAPE_RESOLV_CONF);
 }
 
-void as_glibc_nss_look(struct as_glibc *g, uint64_t pointer)
+void as_glibc_nss_match(struct as_glibc *g, uint64_t pointer)
 {
-    if (!look_at_lists(g, pointer) && !look_at_state(g, pointer))
-        look_at_resolver(g, pointer);
+    if (!match_lists(g, pointer) && !match_state(g, pointer))
+        match_resolver(g, pointer);
 }
 
 // Texts of the node, each of which follows the one before.
@@ -239,7 +239,7 @@ static bool is_service(struct as_glibc *g, uint32_t node, const uint64_t w[ENTRY
            w[3] > w[0] && is_vector(g, node, w[1], true, &count);
 }
 
-void as_glibc_entries_look(struct as_glibc *g, size_t word)
+void as_glibc_entries_match(struct as_glibc *g, size_t word)
 {
     const struct as_root *words = g->words.items + word;
     size_t left = g->words.count - word;

@@ -23,7 +23,7 @@ static bool has_arrays(const struct as_glibc *g, const struct as_used_chunk *chu
     return true;
 }
 
-void as_glibc_regex_look_at(struct as_glibc *g, const struct as_used_chunk *chunk)
+void as_glibc_regex_match_at(struct as_glibc *g, const struct as_used_chunk *chunk)
 {
     uint64_t w[DFA_WORDS];
     if (chunk->size < LEAST_CHUNK || chunk->size > LEAST_CHUNK + AS_ALIGNMENT || !has_arrays(g, chunk) ||

@@ -43,7 +43,7 @@ struct gobject {
 };
 
 // Do a type and its data, of which the pointers fit already, say what a class of that node would say?
-static bool take(const struct gobject *g, struct class *c, uint64_t type)
+static bool accept_class(const struct gobject *g, struct class *c, uint64_t type)
 {
     uint64_t w[TYPE_WORDS], d[DATA_WORDS], end;
     if (!as_target_read(g->proof.target, type, w, sizeof w) || w[SELF] != type ||
@@ -67,7 +67,7 @@ static void find_classes(struct gobject *g)
         c.data = c.type != AS_NO_NODE ? as_shape_link(&g->graph, c.type, DATA) : AS_NO_NODE;
         uint64_t type;
         if (c.data == AS_NO_NODE || as_shape_link(&g->graph, c.data, CLASS) != c.node ||
-            !as_target_read_u64(g->proof.target, chunk.address + AS_HEADER, &type) || !take(g, &c, type))
+            !as_target_read_u64(g->proof.target, chunk.address + AS_HEADER, &type) || !accept_class(g, &c, type))
             continue;
         struct class *added = as_vec_add(&g->classes, NULL);
         if (!added)
@@ -149,7 +149,7 @@ static void find_objects(struct gobject *g)
         }
 }
 
-static void prove(struct gobject *g)
+static void prove_classes(struct gobject *g)
 {
     find_classes(g);
     if (g->classes.count < LEAST_CLASSES || !find_names(g))
@@ -170,7 +170,7 @@ void as_gobject_prove(struct as_patterns *patterns, const struct as_edges *e, st
         return;
     g.class_of = as_memory_map(((size_t)e->nodes + 1) * sizeof *g.class_of, "the classes of objects", NULL);
     if (g.class_of)
-        prove(&g);
+        prove_classes(&g);
     as_memory_unmap(g.class_of, ((size_t)e->nodes + 1) * sizeof *g.class_of);
     as_vec_free(&g.classes);
 }

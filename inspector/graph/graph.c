@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/graph.h"
 #include "base/workers.h"
+#include "graph/candidate_check.h"
 #include "graph/edge_reader.h"
 #include "graph/glibc.h"
 #include "graph/gobject.h"
@@ -8,7 +9,6 @@
 #include "graph/llvm.h"
 #include "graph/mark.h"
 #include "graph/openssl.h"
-#include "graph/candidate_check.h"
 #include "graph/qt.h"
 #include "graph/redis.h"
 #include "graph/shapes.h"

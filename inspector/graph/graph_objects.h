@@ -57,7 +57,7 @@ struct as_objects {
     AS_VEC(struct as_object_owned) owned;
 };
 
-// Finds the objects of a target that stands still. `boundaries`: malloc's (as_moment_reader). Free them in either case. False:
+// Finds the objects of a target that stands still. `boundaries`: malloc's (as_stopped_reader). Free them in either case. False:
 // AS_NO_MEMORY.
 bool as_objects_find(struct as_objects *o, struct as_target *t, const struct as_store *s, const uint64_t *boundaries,
                      size_t count, struct as_error *err);

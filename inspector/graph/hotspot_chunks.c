@@ -31,9 +31,10 @@ static void give_shape(const struct hotspot_chunks *h, uint64_t pointer, enum as
     h->proof.patterns->of_node[node] = AS_PATTERN_NONE;
 }
 
-// Follows the chunks of a pool, which have a header and so many bytes behind it. Returns how many there are; 0: it is no pool. `give`: names
+// Follows the chunks of a pool, which have a header and so many bytes behind it. Returns how many there are; 0: it is no pool. `give`:
+// names
 // them.
-static uint64_t follow(struct hotspot_chunks *h, uint64_t first, uint64_t header, uint64_t bytes, bool give)
+static uint64_t follow_pool(struct hotspot_chunks *h, uint64_t first, uint64_t header, uint64_t bytes, bool give)
 {
     uint64_t count = 0, w[2];
     if (bytes < LEAST_CHUNK || bytes > MOST_CHUNK)
@@ -57,10 +58,10 @@ static bool is_pool(struct hotspot_chunks *h, uint64_t pointer, uint64_t w[POOL_
     for (uint64_t more = 0; !fits && more <= POOL_SLACK; more += WORD)
         fits = as_proof_is_made_for(&h->proof, pointer, POOL_WORDS * WORD + more);
     return fits && as_target_read(h->proof.target, pointer, w, POOL_WORDS * WORD) && w[1] > 0 && w[1] <= MOST_CHUNKS &&
-           w[3] > HEADER && follow(h, w[0], HEADER, w[3] - HEADER, false) == w[1];
+           w[3] > HEADER && follow_pool(h, w[0], HEADER, w[3] - HEADER, false) == w[1];
 }
 
-static void look_at(struct hotspot_chunks *h, uint64_t address)
+static void match_at(struct hotspot_chunks *h, uint64_t address)
 {
     uint64_t words[2], pool[POOL_WORDS];
     if (h->tries == 0 || !as_target_read(h->proof.target, address, words, sizeof words))
@@ -68,12 +69,12 @@ static void look_at(struct hotspot_chunks *h, uint64_t address)
     h->tries--;
     if (is_pool(h, words[0], pool)) {
         give_shape(h, words[0], AS_SHAPE_HOTSPOT_POOL);
-        follow(h, pool[0], HEADER, pool[3] - HEADER, true);
+        follow_pool(h, pool[0], HEADER, pool[3] - HEADER, true);
         return;
     }
     for (uint64_t header = HEADER; header <= LATER_HEADER; header += WORD)
-        if (follow(h, words[0], header, words[1], false) > 0)
-            follow(h, words[0], header, words[1], true);
+        if (follow_pool(h, words[0], header, words[1], false) > 0)
+            follow_pool(h, words[0], header, words[1], true);
 }
 
 void as_hotspot_chunks_prove(struct as_patterns *patterns, const struct as_roots *r, struct as_target *t)
@@ -87,6 +88,6 @@ void as_hotspot_chunks_prove(struct as_patterns *patterns, const struct as_roots
         const struct as_root *root = &r->list.items[i];
         const struct as_root_source *source = &r->sources.items[root->source];
         if (source->kind == AS_ROOT_GLOBAL && source->module == module && root->begins)
-            look_at(&h, root->address);
+            match_at(&h, root->address);
     }
 }

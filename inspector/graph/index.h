@@ -59,7 +59,7 @@ struct as_index {
     uint64_t chunk_bytes;               // in them, headers included
 };
 
-// Makes the index of what a walk has collected (as_moment_reader); of objects, the boundaries may also be odd multiples of AS_LATE, if
+// Makes the index of what a walk has collected (as_stopped_reader); of objects, the boundaries may also be odd multiples of AS_LATE, if
 // no two lie in the same 16 bytes. Free it in either case. False: AS_NO_MEMORY, also for more than a
 // billion nodes.
 bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err);

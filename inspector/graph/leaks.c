@@ -97,7 +97,7 @@ static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
 }
 
 // `room`: for another set.
-static void classify(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *room)
+static void classify_leaks(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *room)
 {
     mark_blocks(g, reached);
     for (enum as_root_kind kind = 0; kind < AS_ROOT_STACK; kind++)
@@ -142,7 +142,7 @@ static int by_bytes(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static void count(struct as_leaks *l, uint32_t *buckets, uint32_t type, const struct as_used_chunk *chunk)
+static void count_leak(struct as_leaks *l, uint32_t *buckets, uint32_t type, const struct as_used_chunk *chunk)
 {
     uint8_t leak = l->of_node[chunk->node];
     struct as_leak_group *group = group_of(l, buckets, type, chunk->size);
@@ -162,7 +162,7 @@ bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_err
     struct as_used_cursor c = as_used_begin(&g->index);
     struct as_used_chunk chunk;
     while (ok && as_used_next_of(&c, l->of_node, &chunk))
-        count(l, buckets, as_graph_type(g, chunk.node), &chunk);
+        count_leak(l, buckets, as_graph_type(g, chunk.node), &chunk);
     as_memory_unmap(buckets, BUCKETS * sizeof *buckets);
     if (ok)
         qsort(l->groups.items, l->groups.count, sizeof *l->groups.items, by_bytes);
@@ -180,7 +180,7 @@ bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error
     size_t bytes = as_marks_words(&reached) * sizeof(uint64_t);
     uint64_t *room = ok ? as_memory_map(bytes, "the marks of chunks", err) : NULL;
     if (room)
-        classify(l, g, &reached, room);
+        classify_leaks(l, g, &reached, room);
     as_memory_unmap(room, bytes);
     as_marks_free(&reached);
     return room;

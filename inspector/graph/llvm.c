@@ -38,8 +38,8 @@ struct marks {
 };
 
 // The i-th of the places, of `stride` bytes, is counted by its first word. False: it cannot be read.
-static bool count(struct llvm *l, uint64_t table, uint64_t places, uint64_t stride, const struct marks *m,
-                  uint64_t found[2])
+static bool count_place(struct llvm *l, uint64_t table, uint64_t places, uint64_t stride, const struct marks *m,
+                        uint64_t found[2])
 {
     uint64_t words[BLOCK], all = places * stride / WORD, step = stride / WORD;
     found[0] = found[1] = 0;
@@ -71,7 +71,7 @@ static bool is_dense_map(struct llvm *l, const uint64_t w[3])
         return false;
     for (uint64_t stride = WORD; stride <= MOST_STRIDE; stride += WORD)
         for (size_t i = 0; as_proof_is_made_for(&l->proof, w[0], places * stride) && i < sizeof all / sizeof *all; i++)
-            if (count(l, w[0], places, stride, &all[i], found) && found[1] == removed &&
+            if (count_place(l, w[0], places, stride, &all[i], found) && found[1] == removed &&
                 found[0] + found[1] + taken == places)
                 return true;
     return false;
@@ -86,7 +86,8 @@ static bool is_string_map(struct llvm *l, const uint64_t w[3])
     return places >= LEAST_STRINGS && (places & (places - 1)) == 0 && taken + removed < places && item >= WORD &&
            item <= MOST_ITEM && item % WORD == 0 &&
            as_proof_is_made_for(&l->proof, w[0], (places + 1) * (WORD + HASH)) &&
-           count(l, w[0], places, WORD, &marks, found) && found[1] == removed && found[0] + found[1] + taken == places;
+           count_place(l, w[0], places, WORD, &marks, found) && found[1] == removed &&
+           found[0] + found[1] + taken == places;
 }
 
 // An entry is as large as the length of its text says.
@@ -111,7 +112,7 @@ static uint64_t slab(uint64_t size, uint64_t i)
 }
 
 // Where the next object goes, the end of the last slab; pointers to all slabs, how many, and for how many there is room.
-static void look_at_slabs(struct llvm *l, const uint64_t w[4])
+static void match_slabs(struct llvm *l, const uint64_t w[4])
 {
     uint64_t slabs = (uint32_t)w[3], room = w[3] >> 32, last;
     if (w[1] < w[0] || slabs == 0 || slabs > room || slabs > MOST_SLABS || slabs * WORD > l->proof.room ||
@@ -164,7 +165,7 @@ static bool may_be(const struct llvm *l, uint32_t node, uint32_t edge, uint32_t 
 }
 
 // `to`: where the word at the address leads.
-static void look_beside(struct llvm *l, uint64_t address, uint32_t to)
+static void match_beside(struct llvm *l, uint64_t address, uint32_t to)
 {
     uint64_t w[4];
     if (l->tries == 0 || is_named(l, to) || !read_words(l, address, w))
@@ -177,7 +178,7 @@ static void look_beside(struct llvm *l, uint64_t address, uint32_t to)
         as_proof_give(&l->proof, to, AS_SHAPE_LLVM_STRINGS);
         name_strings(l, to, w[2] >> 32);
     } else if (as_index_target(l->proof.patterns->index, w[1]) == to) {
-        look_at_slabs(l, w);
+        match_slabs(l, w);
     }
 }
 
@@ -189,7 +190,7 @@ static void find_large(struct llvm *l)
         l->large[chunk.node] = chunk.size - WORD >= LARGE;
 }
 
-static void look_at_all(struct llvm *l)
+static void match_all(struct llvm *l)
 {
     const struct as_edges *e = l->edges;
     struct as_used_cursor c = as_used_begin(l->proof.patterns->index);
@@ -201,7 +202,7 @@ static void look_at_all(struct llvm *l)
             uint32_t to = as_edge_to(e, chunk.node, i);
             if (l->large[to] && may_be(l, chunk.node, i, end) && offset / WORD < AS_PLACE_FAR &&
                 offset + 3 * WORD <= chunk.size)
-                look_beside(l, chunk.address + AS_HEADER + offset, to);
+                match_beside(l, chunk.address + AS_HEADER + offset, to);
         }
 }
 
@@ -215,7 +216,7 @@ void as_llvm_prove(struct as_patterns *patterns, const struct as_edges *e, struc
     l.window = l.large ? as_memory_map(WINDOW, "the tables of LLVM", NULL) : NULL;
     if (l.window) {
         find_large(&l);
-        look_at_all(&l);
+        match_all(&l);
     }
     as_memory_unmap(l.large, (size_t)e->nodes + 1);
     as_memory_unmap(l.window, WINDOW);

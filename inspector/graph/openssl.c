@@ -41,7 +41,7 @@ static bool are_numbers(const uint64_t w[NUMBERS])
            (w[3] == DOWN_LOAD || w[3] == 0);
 }
 
-static void look_at_table(struct openssl *o, const struct as_used_chunk *chunk)
+static void match_table(struct openssl *o, const struct as_used_chunk *chunk)
 {
     enum { WORDS = 1 + FUNCTIONS + MORE_FUNCTIONS + NUMBERS };
     const uint64_t *w = as_window_at(&o->window, chunk->address + AS_HEADER, WORDS * WORD);
@@ -95,7 +95,7 @@ static bool are_pointers(struct openssl *o, uint64_t items, uint64_t count)
 
 // How many there are, the items, whether they are sorted and for how many there
 // is room, how they are compared.
-static void look_at_stack(struct openssl *o, const struct as_used_chunk *chunk)
+static void match_stack(struct openssl *o, const struct as_used_chunk *chunk)
 {
     const uint64_t *seen = as_window_at(&o->window, chunk->address + AS_HEADER, STACK_WORDS * WORD);
     uint64_t w[STACK_WORDS];
@@ -112,7 +112,7 @@ static void look_at_stack(struct openssl *o, const struct as_used_chunk *chunk)
 }
 
 // Which word leads to what decides what a chunk may be.
-static void look_at_all(struct openssl *o)
+static void match_all(struct openssl *o)
 {
     struct as_used_cursor c = as_used_begin(o->proof.patterns->index);
     struct as_used_chunk chunk;
@@ -120,9 +120,9 @@ static void look_at_all(struct openssl *o)
         if (chunk.size > MOST_LHASH)
             continue;
         if (as_edge_link(o->edges, chunk.node, 0) != AS_NO_NODE)
-            look_at_table(o, &chunk);
+            match_table(o, &chunk);
         else if (chunk.size <= MOST_STACK && as_edge_link(o->edges, chunk.node, 1) != AS_NO_NODE)
-            look_at_stack(o, &chunk);
+            match_stack(o, &chunk);
     }
 }
 
@@ -132,6 +132,6 @@ void as_openssl_prove(struct as_patterns *patterns, const struct as_edges *e, st
                         .edges = e,
                         .steps = MOST_PASSES * (e->pointers + e->nodes)};
     if (as_proof_has_library(t, "/libcrypto") && as_window_open(&o.window, t, NULL))
-        look_at_all(&o);
+        match_all(&o);
     as_window_close(&o.window);
 }

@@ -11,7 +11,7 @@ struct as_owner {
     uint32_t first, count; // in the roots' list
     uint64_t address;      // of the variable, or of the word that has no symbol; of others where the source begins
     uint32_t name;         // the variable's, in `names`; 0: it has none
-    bool united;           // it is the interpreter of a language (interpreter.h)
+    bool united;           // it is the interpreter of a language (interpreter_roots.h)
 };
 
 struct as_owners {

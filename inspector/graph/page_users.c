@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 enum {
-    MOST_HOLDERS = 1 << 16,
+    MOST_USERS = 1 << 16,
     MOST_LEAKS = 10000, // and one for all others
-    MOST_ON_PAGE = 8,   // holders that a page has in graph_places
+    MOST_ON_PAGE = 8,   // users that a page has in graph_places
 };
 
 struct counting {
@@ -20,7 +20,7 @@ struct counting {
     uint32_t *owner_of;   // by node: index in graph_owners
     struct as_keys leaks; // by type and size: index in the list of leaks
     struct as_keys pairs; // type and owner, without a leak; the number of each is a part of the next keys
-    struct as_keys keys;  // of holders; the first is nobody's
+    struct as_keys keys;  // of users; the first is nobody's
     struct as_page_users users;
 };
 
@@ -87,13 +87,13 @@ static bool find_owners(struct counting *c)
 
 static bool open_counting(struct counting *c)
 {
-    struct as_graph_holder_record *others = as_vec_add(&c->store->graph_holders, c->err);
-    if (!others || !as_keys_open(&c->leaks, UINT16_MAX + 1, c->err) || !as_keys_open(&c->pairs, MOST_HOLDERS, c->err) ||
-        !as_keys_open(&c->keys, MOST_HOLDERS, c->err))
+    struct as_graph_page_user_record *others = as_vec_add(&c->store->graph_page_users, c->err);
+    if (!others || !as_keys_open(&c->leaks, UINT16_MAX + 1, c->err) || !as_keys_open(&c->pairs, MOST_USERS, c->err) ||
+        !as_keys_open(&c->keys, MOST_USERS, c->err))
         return false;
-    *others = (struct as_graph_holder_record){
+    *others = (struct as_graph_page_user_record){
         .type = UINT32_MAX, .owner = UINT32_MAX, .leak = UINT32_MAX, .flags = AS_GRAPH_OTHERS};
-    return as_page_users_open(&c->users, MOST_HOLDERS + 1) && as_key_add(&c->keys, UINT64_MAX) == 0 && find_owners(c) &&
+    return as_page_users_open(&c->users, MOST_USERS + 1) && as_key_add(&c->keys, UINT64_MAX) == 0 && find_owners(c) &&
            write_leaks(c);
 }
 
@@ -106,8 +106,8 @@ static void close_counting(struct counting *c)
     as_page_users_close(&c->users);
 }
 
-// The holder of a chunk; 0, the others, where there is no room.
-static uint32_t holder_of(struct counting *c, const struct as_used_chunk *chunk)
+// The user of a chunk; 0, the others, where there is no room.
+static uint32_t user_of(struct counting *c, const struct as_used_chunk *chunk)
 {
     uint32_t number = as_graph_type(c->h->graph, chunk->node);
     uint32_t type = as_type_record_of(c->h->types, number), owner = c->owner_of[chunk->node], leak = UINT32_MAX;
@@ -116,16 +116,16 @@ static uint32_t holder_of(struct counting *c, const struct as_used_chunk *chunk)
         leak = record_of_leak(leak == AS_NO_KEY ? as_key_find(&c->leaks, leak_key(0, 0)) : leak);
     }
     uint32_t pair = as_key_add(&c->pairs, (uint64_t)type << 32 | owner);
-    uint32_t holder = pair == AS_NO_KEY ? 0 : as_key_add(&c->keys, (uint64_t)pair << 32 | leak);
-    if (holder == AS_NO_KEY)
+    uint32_t user = pair == AS_NO_KEY ? 0 : as_key_add(&c->keys, (uint64_t)pair << 32 | leak);
+    if (user == AS_NO_KEY)
         return 0;
-    if (holder == c->store->graph_holders.count) {
-        struct as_graph_holder_record *added = as_vec_add(&c->store->graph_holders, NULL);
+    if (user == c->store->graph_page_users.count) {
+        struct as_graph_page_user_record *added = as_vec_add(&c->store->graph_page_users, NULL);
         if (!added)
             return 0;
-        *added = (struct as_graph_holder_record){.type = type, .owner = owner, .leak = leak};
+        *added = (struct as_graph_page_user_record){.type = type, .owner = owner, .leak = leak};
     }
-    return holder < c->store->graph_holders.count ? holder : 0;
+    return user < c->store->graph_page_users.count ? user : 0;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -133,43 +133,43 @@ static int by_bytes(const void *a, const void *b)
     const struct as_page_user *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->holder < y->holder ? -1 : x->holder > y->holder;
+    return x->user < y->user ? -1 : x->user > y->user;
 }
 
-static struct as_kept *kept_by_type(const struct counting *c, uint32_t holder)
+static struct as_pinned *pinned_by_type(const struct counting *c, uint32_t user)
 {
-    uint32_t type = c->store->graph_holders.items[holder].type;
-    return type < c->store->graph_types.count ? &c->store->graph_types.items[type].kept : NULL;
+    uint32_t type = c->store->graph_page_users.items[user].type;
+    return type < c->store->graph_types.count ? &c->store->graph_types.items[type].pinned : NULL;
 }
 
-static struct as_kept *kept_by_owner(const struct counting *c, uint32_t holder)
+static struct as_pinned *pinned_by_owner(const struct counting *c, uint32_t user)
 {
-    uint32_t owner = c->store->graph_holders.items[holder].owner;
-    return &c->store->graph_owners.items[owner < c->store->graph_owners.count ? owner : c->h->owners->others].kept;
+    uint32_t owner = c->store->graph_page_users.items[user].owner;
+    return &c->store->graph_owners.items[owner < c->store->graph_owners.count ? owner : c->h->owners->others].pinned;
 }
 
-static struct as_kept *kept_by_holder(const struct counting *c, uint32_t holder)
+static struct as_pinned *pinned_by_user(const struct counting *c, uint32_t user)
 {
-    return &c->store->graph_holders.items[holder].kept;
+    return &c->store->graph_page_users.items[user].pinned;
 }
 
-// Counts a page with stranded bytes for types, owners or holders: for one alone, or for each its part.
+// Counts a page with stranded bytes for types, owners or users: for one alone, or for each its part.
 static void keep(const struct counting *c, const struct as_used_page *page,
-                 struct as_kept *(*kept)(const struct counting *c, uint32_t holder))
+                 struct as_pinned *(*pinned)(const struct counting *c, uint32_t user))
 {
     bool alone = true;
-    for (size_t i = 1; i < page->holders; i++)
-        alone &= kept(c, page->here[i].holder) == kept(c, page->here[0].holder);
-    struct as_kept *first = kept(c, page->here[0].holder);
+    for (size_t i = 1; i < page->users; i++)
+        alone &= pinned(c, page->here[i].user) == pinned(c, page->here[0].user);
+    struct as_pinned *first = pinned(c, page->here[0].user);
     if (alone && first) {
         first->pages++;
         first->stranded += page->stranded;
         return;
     }
     uint64_t left = page->stranded;
-    for (size_t i = 0; i < page->holders; i++) {
-        uint64_t part = i + 1 < page->holders ? page->stranded / page->chunks * page->here[i].count : left;
-        struct as_kept *of = kept(c, page->here[i].holder);
+    for (size_t i = 0; i < page->users; i++) {
+        uint64_t part = i + 1 < page->users ? page->stranded / page->chunks * page->here[i].count : left;
+        struct as_pinned *of = pinned(c, page->here[i].user);
         if (of)
             of->part += part;
         left -= part;
@@ -181,28 +181,28 @@ static bool count_page(void *context, const struct as_used_page *page)
     struct counting *c = context;
     if (page->page > UINT32_MAX - 1)
         return true;
-    qsort(page->here, page->holders, sizeof *page->here, by_bytes);
+    qsort(page->here, page->users, sizeof *page->here, by_bytes);
     if (page->stranded > 0) {
-        keep(c, page, kept_by_type);
-        keep(c, page, kept_by_owner);
-        keep(c, page, kept_by_holder);
+        keep(c, page, pinned_by_type);
+        keep(c, page, pinned_by_owner);
+        keep(c, page, pinned_by_user);
     }
-    for (size_t i = 0; i < page->holders && i < MOST_ON_PAGE; i++) {
+    for (size_t i = 0; i < page->users && i < MOST_ON_PAGE; i++) {
         struct as_graph_place_record *place = as_vec_add(&c->store->graph_places, c->err);
         if (!place)
             return false;
-        *place = (struct as_graph_place_record){(uint32_t)page->page, page->here[i].holder};
+        *place = (struct as_graph_place_record){(uint32_t)page->page, page->here[i].user};
     }
     return true;
 }
 
 static bool put_chunk(struct counting *c, const struct as_used_chunk *chunk)
 {
-    uint32_t holder = holder_of(c, chunk);
-    struct as_graph_holder_record *record = &c->store->graph_holders.items[holder];
+    uint32_t user = user_of(c, chunk);
+    struct as_graph_page_user_record *record = &c->store->graph_page_users.items[user];
     record->count++;
     record->bytes += chunk->size;
-    return as_page_users_put(&c->users, holder, chunk->address, chunk->size);
+    return as_page_users_put(&c->users, user, chunk->address, chunk->size);
 }
 
 static bool put_chunks(struct counting *c)
@@ -216,7 +216,7 @@ static bool put_chunks(struct counting *c)
     return ok && as_page_users_end(&c->users);
 }
 
-bool as_holders_make(const struct as_holding *h, struct as_store *s, struct as_error *err)
+bool as_page_users_make(const struct as_holding *h, struct as_store *s, struct as_error *err)
 {
     struct counting c = {.h = h, .store = s, .err = err};
     c.users = (struct as_page_users){

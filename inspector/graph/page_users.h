@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sections "graph_holders" and "graph_places": whose chunks lie on which page, and what keeps pages with stranded bytes.
+// The sections "graph_page_users" and "graph_places": whose chunks lie on which page, and what keeps pages with stranded bytes.
 #pragma once
 
 #include "graph/leaks.h"
@@ -14,5 +14,5 @@ struct as_holding {
     const struct as_owner_records *owners;
 };
 
-// Fills in the store's graph_leaks, graph_holders and graph_places, and what types and owners keep. False: AS_NO_MEMORY.
-bool as_holders_make(const struct as_holding *h, struct as_store *s, struct as_error *err);
+// Fills in the store's graph_leaks, graph_page_users and graph_places, and what types and owners keep. False: AS_NO_MEMORY.
+bool as_page_users_make(const struct as_holding *h, struct as_store *s, struct as_error *err);

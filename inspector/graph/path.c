@@ -34,7 +34,7 @@ static void spread(struct way_search *s)
 }
 
 // All roots that are weak or not at once, so that the way is the shortest.
-static void search(struct way_search *s, bool weak)
+static void search_from_roots(struct way_search *s, bool weak)
 {
     const struct as_roots *r = &s->graph->roots;
     for (size_t i = 0; i < r->list.count; i++)
@@ -121,9 +121,9 @@ bool as_way_find(struct as_way *p, const struct as_graph *g, struct as_target *t
     s.from = as_memory_map(bytes, "the ways to chunks", err);
     bool ok = s.from && as_marks_open(&s.reached, &g->index, err);
     if (ok) {
-        search(&s, false);
+        search_from_roots(&s, false);
         if (!arrived(&s))
-            search(&s, true);
+            search_from_roots(&s, true);
         ok = write_down(p, &s, t, err);
         if (ok && arrived(&s))
             find_root(p, g, t);

@@ -105,7 +105,7 @@ static bool is_text_behind(const struct as_beside *b, uint64_t before[2])
            before[1] >= LEAST_TEXT;
 }
 
-void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
+void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_beside *b)
 {
     uint64_t w[MOST_WORDS], before[2], usable;
     for (size_t i = 0; i < MOST_WORDS; i++)
@@ -116,7 +116,7 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
         bool stdio = w[3] == begin && w[4] == w[2];
         note_array(p, node, stdio ? AS_PATTERN_STDIO : AS_PATTERN_ARRAY, w[1] - begin, w[2] - begin, usable);
         if (more && w[3] >= w[2] && w[3] - begin <= usable) // libc++'s std::deque has an end before the limit
-            as_anchor_look(&p->anchors, node, b);
+            as_anchor_match(&p->anchors, node, b);
     } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
         as_pattern_note_text(p, node, w[1], w[2] + 1, usable, true);
     } else if (is_bits(w) && is_made_for(p, node, chunk, w[4] - begin, &usable)) {
@@ -125,11 +125,11 @@ void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_besid
         as_pattern_note_text(p, node, before[1], before[0] - 1, usable, true);
     } else {
         if (as_anchor_may_be(w))
-            as_anchor_look(&p->anchors, node, b);
+            as_anchor_match(&p->anchors, node, b);
         if (as_claim_may_be_beside(b))
-            as_claim_look_beside(&p->claims, node, b);
+            as_candidate_match_beside(&p->claims, node, b);
         if (as_claim_may_be_text(b))
-            as_text_look(p, node, b);
+            as_text_match(p, node, b);
     }
 }
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/number_map.h"
-#include "graph/container_headers.h"
 #include "graph/candidates.h"
+#include "graph/container_headers.h"
 #include "graph/index.h"
 #include "graph/vtables.h"
 
@@ -22,7 +22,8 @@ enum as_pattern {
 
 struct as_patterns {
     const struct as_index *index;
-    // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind AS_LENGTH_SHIFT, how long the text
+    // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind AS_LENGTH_SHIFT, how long the
+    // text
     // is, or how many words of the array lie before its end (not its limit), as the words beside the pointer say.
     uint16_t *of_node;
     uint16_t *begins;         // of the vtables
@@ -51,7 +52,7 @@ enum as_shape {
     AS_SHAPE_TABLE_NODE, // in the chain of such a table: there are as many as its header says
     AS_SHAPE_BLOCK_MAP,  // a std::deque's array of blocks
     AS_SHAPE_BLOCK,      // that it leads to
-    // Of well-known libraries (claims.h), and of ld.so.
+    // Of well-known libraries (candidates.h), and of ld.so.
     AS_SHAPE_DEFLATE,
     AS_SHAPE_INFLATE,
     AS_SHAPE_WINDOW,
@@ -166,17 +167,17 @@ static inline enum as_shape as_pattern_shape(const struct as_patterns *p, uint32
     return shape == AS_SHAPE_FEW ? (enum as_shape)as_number_map_get(&p->few, (uint64_t)node + 1) : (enum as_shape)shape;
 }
 
-// Looks at a word that leads to the beginning of the chunk `node`, and at what is beside it. May be called by several threads.
-void as_pattern_look(struct as_patterns *p, uint32_t node, const struct as_beside *b);
+// Inspects a word that leads to the beginning of the chunk `node`, and at what is beside it. May be called by several threads.
+void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_beside *b);
 
 // The same for texts whose length and capacity lie beside the pointer in other orders (texts.c).
-void as_text_look(struct as_patterns *p, uint32_t node, const struct as_beside *b);
+void as_text_match(struct as_patterns *p, uint32_t node, const struct as_beside *b);
 // Notes that a chunk is a text of that length, if it begins with one; `request`: what it was made for. `bytes`: if it does not, and is
 // large, it is bytes.
 void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable,
                           bool bytes);
 
-// Looks at a chunk's beginning: `count` bytes of it, and perhaps of what is behind, at least 8.
+// Inspects a chunk's beginning: `count` bytes of it, and perhaps of what is behind, at least 8.
 void as_pattern_begin(struct as_patterns *p, uint32_t node, const uint8_t *bytes, size_t count);
 
 // How long the text is that a node begins with; 0: none, or fewer than 8 bytes. AS_LONG: that, or longer.

@@ -83,7 +83,7 @@ static bool is_text(struct as_qt *q, const struct array *a, uint64_t header)
 }
 
 // Its own header says where the elements are: right behind it.
-static bool look_at_array5(struct qt_reading *r, const struct as_used_chunk *chunk, const uint64_t w[3])
+static bool match_array5(struct qt_reading *r, const struct as_used_chunk *chunk, const uint64_t w[3])
 {
     struct array a = {.node = chunk->node, .address = chunk->address + AS_HEADER, .usable = chunk->size - WORD};
     a.room = w[1] & ROOM5;
@@ -96,7 +96,7 @@ static bool look_at_array5(struct qt_reading *r, const struct as_used_chunk *chu
     return true;
 }
 
-static void look_at_text6(struct qt_reading *r, const struct as_used_chunk *chunk, const uint64_t w[2])
+static void match_text6(struct qt_reading *r, const struct as_used_chunk *chunk, const uint64_t w[2])
 {
     uint64_t address = chunk->address + AS_HEADER;
     if (!as_qt_is_reference(w[0]) || w[0] >> 32 > FLAGS6 || r->arrays.count >= MOST_ARRAYS || w[1] == 0 ||
@@ -107,7 +107,7 @@ static void look_at_text6(struct qt_reading *r, const struct as_used_chunk *chun
         *added = (struct array){.node = chunk->node, .address = address, .room = w[1], .usable = chunk->size - WORD};
 }
 
-static void look_at_chunks(struct qt_reading *r)
+static void match_chunks(struct qt_reading *r)
 {
     struct as_used_cursor c = as_used_begin(r->qt.proof.patterns->index);
     struct as_used_chunk chunk;
@@ -117,11 +117,11 @@ static void look_at_chunks(struct qt_reading *r)
         if (!bytes)
             continue;
         memcpy(w, bytes, sizeof w);
-        if (r->five && !look_at_array5(r, &chunk, w))
-            as_qt5_look_at_tables(&r->qt, &chunk);
+        if (r->five && !match_array5(r, &chunk, w))
+            as_qt5_match_tables(&r->qt, &chunk);
         if (r->six) {
-            look_at_text6(r, &chunk, w);
-            as_qt6_look_at_table(&r->qt, &chunk);
+            match_text6(r, &chunk, w);
+            as_qt6_match_table(&r->qt, &chunk);
         }
     }
 }
@@ -140,7 +140,7 @@ static struct array *find_array(struct qt_reading *r, uint32_t node)
 }
 
 // Behind the pointer to the array are where its elements begin and how many there are.
-static void look_beside(struct qt_reading *r, uint64_t word, uint32_t to)
+static void match_beside(struct qt_reading *r, uint64_t word, uint32_t to)
 {
     const struct array *a = find_array(r, to);
     const void *bytes = a && r->beside.count < MOST_ARRAYS ? as_window_at(&r->qt.window, word, 3 * WORD) : NULL;
@@ -182,7 +182,7 @@ static void prove_texts6(struct qt_reading *r)
              i = as_edge_next(e, i)) {
             uint64_t offset = (uint64_t)as_edge_place(e, i) * WORD;
             if (may_be_text(e, chunk.node, i, end) && offset + 3 * WORD <= chunk.size - WORD)
-                look_beside(r, chunk.address + AS_HEADER + offset, as_edge_to(e, chunk.node, i));
+                match_beside(r, chunk.address + AS_HEADER + offset, as_edge_to(e, chunk.node, i));
         }
     if (r->beside.count > 0)
         qsort(r->beside.items, r->beside.count, sizeof *r->beside.items, by_array);
@@ -209,7 +209,7 @@ void as_qt_prove(struct as_patterns *patterns, const struct as_edges *e, struct 
     };
     if (!(r.five || r.six) || !as_window_open(&r.qt.window, t, NULL))
         return;
-    look_at_chunks(&r);
+    match_chunks(&r);
     if (r.arrays.count > 0)
         prove_texts6(&r);
     as_window_close(&r.qt.window);

@@ -35,7 +35,7 @@ enum {
     COUNT_BYTES = WORD,
 };
 
-static void look_at_hash(struct as_qt *q, uint32_t node, const uint64_t w[HASH_BYTES / WORD])
+static void match_hash(struct as_qt *q, uint32_t node, const uint64_t w[HASH_BYTES / WORD])
 {
     uint64_t size = w[HASH_SIZE] >> 32, bytes = (uint32_t)w[NODE_SIZE], buckets = (uint32_t)w[BUCKET_COUNT];
     if (w[0] != 0 || !as_qt_is_reference(w[HASH_SIZE]) || size == 0 || bytes < LEAST_NODE || bytes > MOST_NODE ||
@@ -97,7 +97,7 @@ static bool is_first(const struct as_qt *q, uint32_t root, uint32_t first)
     return false;
 }
 
-static void look_at_map(struct as_qt *q, uint32_t node, uint64_t address, const uint64_t w[MAP_BYTES / WORD])
+static void match_map(struct as_qt *q, uint32_t node, uint64_t address, const uint64_t w[MAP_BYTES / WORD])
 {
     uint64_t size = w[0] >> 32, parent;
     if (!as_qt_is_reference(w[0]) || size == 0 || w[1] > COLOURS || w[3] != 0)
@@ -113,7 +113,7 @@ static void look_at_map(struct as_qt *q, uint32_t node, uint64_t address, const 
     as_proof_give(&q->proof, node, AS_SHAPE_QT_MAP);
 }
 
-void as_qt5_look_at_tables(struct as_qt *q, const struct as_used_chunk *chunk)
+void as_qt5_match_tables(struct as_qt *q, const struct as_used_chunk *chunk)
 {
     uint64_t address = chunk->address + AS_HEADER, w[HASH_BYTES / WORD];
     bool hash = as_proof_is_made_for(&q->proof, address, HASH_BYTES);
@@ -124,9 +124,9 @@ void as_qt5_look_at_tables(struct as_qt *q, const struct as_used_chunk *chunk)
         return;
     memcpy(w, bytes, hash ? HASH_BYTES : MAP_BYTES);
     if (hash && as_edge_link(q->edges, chunk->node, BUCKETS) != AS_NO_NODE)
-        look_at_hash(q, chunk->node, w);
+        match_hash(q, chunk->node, w);
     else if (as_edge_link(q->edges, chunk->node, MAP_ROOT) != AS_NO_NODE)
-        look_at_map(q, chunk->node, address, w);
+        match_map(q, chunk->node, address, w);
 }
 
 // How many of a span's buckets are taken, each with another entry; AS_UNKNOWN: it is no span. *entries: the node of its entries.
@@ -172,7 +172,7 @@ static uint64_t visit_spans(struct as_qt *q, uint64_t spans, uint64_t count, boo
     return found;
 }
 
-void as_qt6_look_at_table(struct as_qt *q, const struct as_used_chunk *chunk)
+void as_qt6_match_table(struct as_qt *q, const struct as_used_chunk *chunk)
 {
     uint64_t address = chunk->address + AS_HEADER, w[DATA_BYTES / WORD], count;
     const void *bytes = as_proof_is_made_for(&q->proof, address, DATA_BYTES) && leads(q, chunk->node, 4) != AS_NO_NODE

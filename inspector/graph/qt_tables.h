@@ -2,8 +2,8 @@
 // The parts of qt.h: QHash and QMap.
 #pragma once
 
-#include "graph/edges.h"
 #include "graph/candidate_check.h"
+#include "graph/edges.h"
 #include "target/window.h"
 
 enum { AS_QT_MOST_REFERENCES = 1 << 16 }; // less than addresses of programs at fixed places
@@ -21,6 +21,6 @@ static inline bool as_qt_is_reference(uint64_t word)
     return (uint32_t)word - 1U < AS_QT_MOST_REFERENCES;
 }
 
-// Look at a chunk whose memory has been read; give it and what belongs to it their shapes.
-void as_qt5_look_at_tables(struct as_qt *q, const struct as_used_chunk *chunk);
-void as_qt6_look_at_table(struct as_qt *q, const struct as_used_chunk *chunk);
+// Inspect a chunk whose memory has been read; give it and what belongs to it their shapes.
+void as_qt5_match_tables(struct as_qt *q, const struct as_used_chunk *chunk);
+void as_qt6_match_table(struct as_qt *q, const struct as_used_chunk *chunk);

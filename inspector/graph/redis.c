@@ -10,21 +10,21 @@
 enum {
     WORD = sizeof(uint64_t),
     POINTER = 1,          // word of an object
-    MOST_PASSES = 8,      // over the whole graph, with what looks like a dict
-    LEAST_VALUES = 8,     // of a dict: fewer may look like objects or short strings by chance
+    MOST_PASSES = 8,      // over the whole graph, with what resembles a dict
+    LEAST_VALUES = 8,     // of a dict: fewer may resemble objects or short strings by chance
     WINDOW = 1 << 20,     // bytes read at a time
-    MOST_KNOWN = 1 << 16, // bytes of a chunk that are looked at
+    MOST_KNOWN = 1 << 16, // bytes of a chunk that are inspected
 };
-#define AS_INSIDE ((uint16_t)(1 << 7)) // of a node's looks: a pointer leads into its middle
+#define AS_INSIDE ((uint16_t)(1 << 7)) // of a node's snapshots: a pointer leads into its middle
 
 struct redis {
     struct as_proof proof;
     struct as_shaping graph; // only for its edges
-    uint16_t *looks;         // of each node
+    uint16_t *match_bits;    // of each node
     struct as_dicts dicts;
     struct as_hashtables hashtables;
-    bool intsets;               // some chunk looks like one
-    const struct as_dict *dict; // that is looked at
+    bool intsets;               // some chunk resembles one
+    const struct as_dict *dict; // that is inspected
     // Of the values of one dict, of its keys if they have them, or of the entries of one hash table.
     uint64_t values, objects, strings, sure, fields, nodes;
     bool keys; // that are keys alone
@@ -43,11 +43,11 @@ static void find_insides(struct redis *r)
     for (uint32_t node = 0; node < e->nodes; node++)
         for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i))
             if (!as_edge_begins(e, i))
-                r->looks[as_edge_to(e, node, i)] = AS_INSIDE;
+                r->match_bits[as_edge_to(e, node, i)] = AS_INSIDE;
 }
 
 // Reads the chunks one after the other, many at a time.
-static void look_at_all(struct redis *r, uint8_t *window)
+static void match_all(struct redis *r, uint8_t *window)
 {
     struct as_used_cursor c = as_used_begin(r->proof.patterns->index);
     struct as_used_chunk chunk;
@@ -60,15 +60,15 @@ static void look_at_all(struct redis *r, uint8_t *window)
             known = as_target_read_resident(r->proof.target, start, window, WINDOW);
         }
         uint64_t here = known > memory - start ? known - (memory - start) : 0;
-        r->looks[chunk.node] |= (uint16_t)as_redis_looks(r->proof.target, memory, usable, window + (memory - start),
-                                                         here < wanted ? here : wanted, r->dicts.modern);
-        r->intsets = r->intsets || r->looks[chunk.node] & AS_REDIS_INTSET;
+        r->match_bits[chunk.node] |= (uint16_t)as_redis_match(
+            r->proof.target, memory, usable, window + (memory - start), here < wanted ? here : wanted, r->dicts.modern);
+        r->intsets = r->intsets || r->match_bits[chunk.node] & AS_REDIS_INTSET;
     }
 }
 
 static bool is_string(const struct redis *r, uint32_t node)
 {
-    return r->looks[node] & AS_INSIDE && r->looks[node] & (AS_SDS_LONG | AS_SDS_SHORT);
+    return r->match_bits[node] & AS_INSIDE && r->match_bits[node] & (AS_SDS_LONG | AS_SDS_SHORT);
 }
 
 // Does an object lead to a string of its own?
@@ -85,11 +85,11 @@ static void count_value(struct redis *r, uint32_t entry, uint32_t edge)
     uint32_t value = as_edge_to(r->graph.edges, entry, edge);
     r->values++;
     if (as_edge_begins(r->graph.edges, edge)) {
-        r->objects += (r->looks[value] & (AS_REDIS_OBJECT | AS_REDIS_TEXT | AS_REDIS_SHARED)) != 0;
-        r->sure += r->looks[value] & AS_REDIS_TEXT || (r->sure == 0 && has_string(r, value));
+        r->objects += (r->match_bits[value] & (AS_REDIS_OBJECT | AS_REDIS_TEXT | AS_REDIS_SHARED)) != 0;
+        r->sure += r->match_bits[value] & AS_REDIS_TEXT || (r->sure == 0 && has_string(r, value));
     } else {
         r->strings += is_string(r, value);
-        r->sure += (r->looks[value] & AS_SDS_LONG) != 0;
+        r->sure += (r->match_bits[value] & AS_SDS_LONG) != 0;
     }
 }
 
@@ -123,7 +123,7 @@ static void take_entry(void *redis, uint32_t entry)
 static void name_intset(const struct redis *r, uint32_t object)
 {
     uint32_t contents = r->intsets ? as_shape_link(&r->graph, object, POINTER) : AS_NO_NODE;
-    if (contents != AS_NO_NODE && r->looks[contents] & AS_REDIS_INTSET)
+    if (contents != AS_NO_NODE && r->match_bits[contents] & AS_REDIS_INTSET)
         give(r, contents, AS_SHAPE_INTSET);
 }
 
@@ -134,7 +134,7 @@ static void name_value(void *redis, uint32_t entry)
     if (edge == AS_NO_EDGE)
         return;
     uint32_t value = as_edge_to(r->graph.edges, entry, edge);
-    if (r->looks[value] & AS_REDIS_TEXT)
+    if (r->match_bits[value] & AS_REDIS_TEXT)
         return;
     give(r, value, r->strings > 0 ? AS_SHAPE_SDS : AS_SHAPE_REDIS_OBJECT);
     if (r->strings == 0)
@@ -144,26 +144,26 @@ static void name_value(void *redis, uint32_t entry)
 // What an object with its key leads to: a string, or a set's numbers.
 static void name_contents(const struct redis *r, uint32_t object)
 {
-    unsigned looks = r->looks[object];
-    uint32_t edge = as_edge_of(r->graph.edges, object, (looks >> AS_REDIS_BEFORE) + POINTER);
+    unsigned match_bits = r->match_bits[object];
+    uint32_t edge = as_edge_of(r->graph.edges, object, (match_bits >> AS_REDIS_BEFORE) + POINTER);
     if (edge == AS_NO_EDGE)
         return;
     uint32_t contents = as_edge_to(r->graph.edges, object, edge);
     bool begins = as_edge_begins(r->graph.edges, edge);
-    if (looks & AS_REDIS_RAW && !begins && is_string(r, contents))
+    if (match_bits & AS_REDIS_RAW && !begins && is_string(r, contents))
         give(r, contents, AS_SHAPE_SDS);
-    else if (looks & AS_REDIS_NUMBERS && begins && r->looks[contents] & AS_REDIS_INTSET)
+    else if (match_bits & AS_REDIS_NUMBERS && begins && r->match_bits[contents] & AS_REDIS_INTSET)
         give(r, contents, AS_SHAPE_INTSET);
 }
 
 static void count_late_key(void *redis, uint32_t key)
 {
     struct redis *r = redis;
-    unsigned looks = r->looks[key];
-    bool field = looks & AS_REDIS_FIELD && looks & AS_INSIDE;
+    unsigned match_bits = r->match_bits[key];
+    bool field = match_bits & AS_REDIS_FIELD && match_bits & AS_INSIDE;
     r->values++;
-    r->objects += (looks & AS_REDIS_KEYED) != 0;
-    r->nodes += (looks & AS_REDIS_NODE) != 0;
+    r->objects += (match_bits & AS_REDIS_KEYED) != 0;
+    r->nodes += (match_bits & AS_REDIS_NODE) != 0;
     r->fields += field;
     r->strings += is_string(r, key);
     r->sure += field && !is_string(r, key);
@@ -175,7 +175,7 @@ static enum as_shape late_shape(const struct redis *r)
         return AS_SHAPE_REDIS_KEYED;
     if (r->nodes == r->values)
         return AS_SHAPE_LIST_NODE;
-    // A short string may have what looks like a value in the rest of its chunk.
+    // A short string may have what resembles a value in the rest of its chunk.
     if (r->fields == r->values)
         return r->sure > 0 || r->values >= LEAST_VALUES ? AS_SHAPE_REDIS_FIELD : AS_SHAPE_NONE;
     return r->strings == r->values ? AS_SHAPE_SDS : AS_SHAPE_NONE;
@@ -243,7 +243,7 @@ static void name_dict(struct redis *r, const struct as_dict *d)
         as_dict_visit(&r->dicts, d, name_value, NULL, r);
 }
 
-static bool begins(const struct redis *r, uint32_t node, uint64_t word)
+static bool begins_node(const struct redis *r, uint32_t node, uint64_t word)
 {
     return as_index_address(r->proof.patterns->index, node) + AS_HEADER == word;
 }
@@ -251,8 +251,8 @@ static bool begins(const struct redis *r, uint32_t node, uint64_t word)
 static void count_entry(void *redis, uint32_t node, uint64_t word)
 {
     struct redis *r = redis;
-    r->values += begins(r, node, word);
-    r->objects += begins(r, node, word) && r->looks[node] & AS_VALKEY_OBJECT;
+    r->values += begins_node(r, node, word);
+    r->objects += begins_node(r, node, word) && r->match_bits[node] & AS_VALKEY_OBJECT;
 }
 
 // An entry of a hash is a string, its key, and behind it the value (since 9.0).
@@ -274,7 +274,7 @@ static bool has_text(const struct redis *r, uint32_t node, uint64_t word)
 static void name_entry(void *redis, uint32_t node, uint64_t word)
 {
     struct redis *r = redis;
-    if (begins(r, node, word)) {
+    if (begins_node(r, node, word)) {
         if (r->objects < r->values)
             return;
         give(r, node, AS_SHAPE_REDIS_KEYED);
@@ -306,7 +306,7 @@ static void name_hashtable(struct redis *r, const struct as_hashtable *h)
 static void name_alone(struct redis *r)
 {
     static const struct {
-        uint16_t look;
+        uint16_t match_bits;
         enum as_shape shape;
     } names[] = {
         {AS_SDS_LONG | AS_INSIDE, AS_SHAPE_SDS},
@@ -316,27 +316,28 @@ static void name_alone(struct redis *r)
     };
     for (uint32_t node = 0; node < r->graph.edges->nodes; node++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if ((r->looks[node] & names[i].look) == names[i].look &&
-                (names[i].look != AS_REDIS_SHARED || !(r->looks[node] & AS_REDIS_RAW) || has_string(r, node)))
+            if ((r->match_bits[node] & names[i].match_bits) == names[i].match_bits &&
+                (names[i].match_bits != AS_REDIS_SHARED || !(r->match_bits[node] & AS_REDIS_RAW) ||
+                 has_string(r, node)))
                 give(r, node, names[i].shape);
 }
 
-static size_t looks_bytes(const struct redis *r)
+static size_t matches_bytes(const struct redis *r)
 {
-    return ((size_t)r->graph.edges->nodes + 1) * sizeof *r->looks;
+    return ((size_t)r->graph.edges->nodes + 1) * sizeof *r->match_bits;
 }
 
-static void prove(struct redis *r, uint8_t *types)
+static void prove_nodes(struct redis *r, uint8_t *types)
 {
     as_dicts_find(&r->dicts, types);
     if (r->dicts.list.count == 0) // as in nearly all processes
         return;
-    r->looks = as_memory_map(looks_bytes(r), "the chunks of redis", NULL);
-    uint8_t *window = r->looks ? as_memory_map(WINDOW, "the chunks of redis", NULL) : NULL;
+    r->match_bits = as_memory_map(matches_bytes(r), "the chunks of redis", NULL);
+    uint8_t *window = r->match_bits ? as_memory_map(WINDOW, "the chunks of redis", NULL) : NULL;
     if (!window)
         return;
     find_insides(r);
-    look_at_all(r, window);
+    match_all(r, window);
     as_memory_unmap(window, WINDOW);
     name_alone(r);
     as_hashtables_find(&r->hashtables);
@@ -355,9 +356,9 @@ void as_redis_prove(struct as_patterns *patterns, const struct as_edges *e, stru
     r.hashtables = (struct as_hashtables){&r.proof, e, v, .steps = steps};
     uint8_t *types = as_memory_map(v->list.count, "types of dicts", NULL);
     if (types)
-        prove(&r, types);
+        prove_nodes(&r, types);
     as_memory_unmap(types, v->list.count);
-    as_memory_unmap(r.looks, looks_bytes(&r));
+    as_memory_unmap(r.match_bits, matches_bytes(&r));
     as_vec_free(&r.dicts.list);
     as_vec_free(&r.hashtables.list);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The structures of redis: dicts with their tables and entries (redis_dicts.h), strings (sds), objects, listpacks, intsets. Of 7.0 to 8.6; and valkey's
+// The structures of redis: dicts with their tables and entries (redis_dicts.h), strings (sds), objects, listpacks, intsets. Of 7.0 to 8.6;
+// and valkey's
 // hash tables (valkey.h), of 8.1 and later.
 //
 // All hangs on a dict whose type is in a module's data. Only where there is such a dict, all chunks are read once more: no other program
@@ -34,9 +35,10 @@ enum {
     AS_REDIS_MOST_BEFORE = 3,
 };
 
-// What a chunk may be, whose memory begins at `address` and has `usable` bytes, by its first `count` bytes. `modern`: in redis 8.2 or later.
-unsigned as_redis_looks(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes, uint64_t count,
+// What a chunk may be, whose memory begins at `address` and has `usable` bytes, by its first `count` bytes. `modern`: in redis 8.2 or
+// later.
+unsigned as_redis_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes, uint64_t count,
                         bool modern);
-// The part of these looks that only redis 8.2 and later has.
-unsigned as_redis_keyed_looks(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes,
+// The part of these snapshots that only redis 8.2 and later has.
+unsigned as_redis_keyed_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes,
                               uint64_t count);

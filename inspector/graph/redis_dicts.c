@@ -17,7 +17,7 @@ enum {
     LATE_ROOMS = 32, // in 8.6
     MOST_DICTS = 1 << 18,
     MOST_TRIES = 255,
-    MOST_LOOKS = 1 << 16, // at what may be a dict, with its type in a chunk
+    MOST_READS = 1 << 16, // at what may be a dict, with its type in a chunk
 };
 #define NO_ROOM 0xff // of a table that is not there: -1
 
@@ -45,7 +45,8 @@ static bool find_types(const struct as_vtables *v, struct as_target *t, uint8_t 
 }
 
 // The words of a dict: its type, two tables, how many entries each has, which bucket is moved, numbers of bits at `rooms`.
-static bool take(const struct as_dicts *in, struct as_dict *d, const uint64_t w[DICT_BYTES / WORD], unsigned rooms)
+static bool accept_dict(const struct as_dicts *in, struct as_dict *d, const uint64_t w[DICT_BYTES / WORD],
+                        unsigned rooms)
 {
     for (int i = 0; i < AS_DICT_TABLES; i++) {
         uint64_t room = w[6] >> (rooms + 8 * (unsigned)i) & 0xff, table = w[1 + i];
@@ -159,8 +160,8 @@ static bool is_dict(struct as_dicts *in, const struct as_used_chunk *chunk, bool
     *d = (struct as_dict){.node = chunk->node};
     if (!as_target_read(t, chunk->address + AS_HEADER, w, sizeof w))
         return false;
-    bool late = !take(in, d, w, ROOMS);
-    if ((late && !take(in, d, w, LATE_ROOMS)) || (type && !may_be_type(t, w[0])))
+    bool late = !accept_dict(in, d, w, ROOMS);
+    if ((late && !accept_dict(in, d, w, LATE_ROOMS)) || (type && !may_be_type(t, w[0])))
         return false;
     if (!late && has_entries(in, d, false))
         return true;
@@ -169,7 +170,7 @@ static bool is_dict(struct as_dicts *in, const struct as_used_chunk *chunk, bool
     return found;
 }
 
-static bool add(struct as_dicts *in, const struct as_used_chunk *chunk, bool type)
+static bool add_dict(struct as_dicts *in, const struct as_used_chunk *chunk, bool type)
 {
     struct as_dict d, *added = NULL;
     if (in->list.count < MOST_DICTS && is_dict(in, chunk, type, &d) && (added = as_vec_add(&in->list, NULL)))
@@ -188,10 +189,10 @@ static void find_by_type(struct as_dicts *in, uint8_t *types)
             !may_be_dict(in, chunk.node))
             continue;
         types[type]--;
-        if (!add(in, &chunk, false))
+        if (!add_dict(in, &chunk, false))
             continue;
         types[type] = MOST_TRIES;
-        // Without RTTI, functions behind zeros look like a vtable.
+        // Without RTTI, functions behind zeros resemble a vtable.
         in->vtables->list.items[type].proven = false;
     }
 }
@@ -201,17 +202,17 @@ static void find_by_chunk(struct as_dicts *in)
 {
     struct as_used_cursor c = as_used_begin(in->proof->patterns->index);
     struct as_used_chunk chunk;
-    for (int left = MOST_LOOKS; left > 0 && as_used_next(&c, &chunk);) {
+    for (int left = MOST_READS; left > 0 && as_used_next(&c, &chunk);) {
         uint32_t type = as_edge_of(in->edges, chunk.node, 0);
         if (type == AS_NO_EDGE || as_edge_begins(in->edges, type) || chunk.size - WORD < DICT_BYTES ||
             chunk.size > MOST_DICT || !may_be_dict(in, chunk.node))
             continue;
         left--;
-        add(in, &chunk, true);
+        add_dict(in, &chunk, true);
     }
 }
 
-// Where no two keys share a bucket, a dict of 8.2 may look like one of before. A process has dicts of one release.
+// Where no two keys share a bucket, a dict of 8.2 may resemble one of before. A process has dicts of one release.
 static void find_late(struct as_dicts *in)
 {
     for (size_t i = 0; i < in->list.count; i++) {

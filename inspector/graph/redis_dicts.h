@@ -10,8 +10,8 @@
 // the value, and that of a sorted set a node.
 #pragma once
 
-#include "graph/edges.h"
 #include "graph/candidate_check.h"
+#include "graph/edges.h"
 #include "graph/vtables.h"
 
 enum { AS_DICT_TABLES = 2 };

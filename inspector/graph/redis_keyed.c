@@ -32,7 +32,7 @@ struct text {
 };
 
 // Has the chunk a string of that kind, with its header at `at`?
-static bool take(const struct bytes *b, uint64_t at, unsigned kind, struct text *t)
+static bool accept_string(const struct bytes *b, uint64_t at, unsigned kind, struct text *t)
 {
     t->start = at + as_sds_header(kind);
     if (t->start >= b->count || (b->known[t->start - 1] & 7) != kind)
@@ -51,7 +51,7 @@ static bool take(const struct bytes *b, uint64_t at, unsigned kind, struct text 
 // Has it a value at `at`, which ends with the chunk?
 static bool ends_with_value(const struct bytes *b, uint64_t at, struct text *value)
 {
-    return take(b, at, 1, value) && value->flags == 0 && as_redis_made_for(b->usable, value->end);
+    return accept_string(b, at, 1, value) && value->flags == 0 && as_redis_made_for(b->usable, value->end);
 }
 
 // The first word of an object that has its key behind it, and so many numbers before.
@@ -72,7 +72,7 @@ static unsigned keyed(const struct bytes *b, uint64_t at)
     unsigned encoding = b->known[at] >> 4, kind = 0, size = b->known[at + OBJECT];
     while (kind < AS_SDS_KINDS && as_sds_header(kind) != size)
         kind++;
-    if (kind == AS_SDS_KINDS || !take(b, at + OBJECT + 1, kind, &key) || !key.full || key.flags != 0)
+    if (kind == AS_SDS_KINDS || !accept_string(b, at + OBJECT + 1, kind, &key) || !key.full || key.flags != 0)
         return 0;
     if (encoding == AS_REDIS_EMBEDDED)
         return ends_with_value(b, key.end, &value) &&
@@ -101,7 +101,7 @@ static bool is_field(const struct bytes *b)
     for (unsigned has = 0; has <= (HAS_TIME | HAS_POINTER); has++)
         for (unsigned kind = has == 0 ? 0 : 1; kind < AS_SDS_KINDS; kind++) {
             uint64_t at = (has & HAS_TIME ? TIME : 0) + (has & HAS_POINTER ? WORD : 0);
-            if (take(b, at, kind, &field) && field.full && field.flags == has &&
+            if (accept_string(b, at, kind, &field) && field.full && field.flags == has &&
                 (has & HAS_POINTER ? as_redis_made_for(b->usable, field.end) : ends_with_value(b, field.end, &value)))
                 return true;
         }
@@ -118,11 +118,12 @@ static bool is_node(const struct bytes *b)
         return false;
     for (unsigned kind = 0; kind < AS_SDS_KINDS; kind++)
         if ((about & 0xffff) == at + as_sds_header(kind))
-            return take(b, at, kind, &text) && text.full && text.flags == 0 && as_redis_made_for(b->usable, text.end);
+            return accept_string(b, at, kind, &text) && text.full && text.flags == 0 &&
+                   as_redis_made_for(b->usable, text.end);
     return false;
 }
 
-unsigned as_redis_keyed_looks(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes,
+unsigned as_redis_keyed_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes,
                               uint64_t count)
 {
     const struct bytes b = {t, address, usable, bytes, count};

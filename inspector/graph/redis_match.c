@@ -164,12 +164,12 @@ static bool is_intset(uint64_t usable, const uint8_t *bytes, uint64_t count)
     return true;
 }
 
-unsigned as_redis_looks(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes, uint64_t count,
+unsigned as_redis_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes, uint64_t count,
                         bool modern)
 {
     if (count < LEAST_CHUNK)
         return 0;
-    unsigned late = modern ? late_object(usable, bytes) | as_redis_keyed_looks(t, address, usable, bytes, count) : 0;
+    unsigned late = modern ? late_object(usable, bytes) | as_redis_keyed_match(t, address, usable, bytes, count) : 0;
     return late | (is_short(usable, bytes, count) ? AS_SDS_SHORT : 0u) |
            (is_sds(t, address, usable, bytes, count) ? AS_SDS_LONG : 0u) | object(usable, bytes) |
            (is_text(address, usable, bytes, count) ? AS_REDIS_TEXT : 0u) |

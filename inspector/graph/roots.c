@@ -57,7 +57,7 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes, siz
             continue;
         const struct as_beside beside = {address + i, s->block + i, i / WORD, (known - i) / WORD};
         if (begins && !as_object_is_block(s->objects, node))
-            as_pattern_look(s->patterns, node, &beside);
+            as_pattern_match(s->patterns, node, &beside);
         else if (!begins)
             as_claim_inside(&s->patterns->claims, node, &beside);
         if (!add_root(s, address + i, node, begins))
@@ -66,8 +66,8 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes, siz
     return true;
 }
 
-// Memory that the clone which we look at shares with the target, or has not got: what the target itself has of it now. The
-// rest of the block is zeros. False: no clone is looked at.
+// Memory that the clone which we inspect shares with the target, or has not got: what the target itself has of it now. The
+// rest of the block is zeros. False: no clone is inspected.
 static bool read_kept(struct root_search *s, uint64_t start, uint64_t end)
 {
     struct as_target *t = s->target;
@@ -88,7 +88,7 @@ static bool read_kept(struct root_search *s, uint64_t start, uint64_t end)
 }
 
 // Searches [start, end), in which malloc has nothing. `shared`: of which a clone has no page, or another.
-static bool search(struct root_search *s, uint64_t start, uint64_t end, bool shared)
+static bool search_range(struct root_search *s, uint64_t start, uint64_t end, bool shared)
 {
     struct as_target *t = s->target;
     uint8_t first;
@@ -137,11 +137,11 @@ static bool search_around(struct root_search *s, struct as_root_source source, b
     }
     uint64_t at = source.start;
     for (; low < s->plan.kept_out.count && s->plan.kept_out.items[low].start < source.end; low++) {
-        if (s->plan.kept_out.items[low].start > at && !search(s, at, s->plan.kept_out.items[low].start, shared))
+        if (s->plan.kept_out.items[low].start > at && !search_range(s, at, s->plan.kept_out.items[low].start, shared))
             return false;
         at = s->plan.kept_out.items[low].end;
     }
-    return at >= source.end || search(s, at, source.end, shared);
+    return at >= source.end || search_range(s, at, source.end, shared);
 }
 
 // The stacks in a mapping. Where guards are no mappings of their own, several threads' stacks are one mapping.

@@ -48,18 +48,19 @@ struct as_root {
     uint32_t node;
     uint32_t source : 30; // index
     uint32_t begins : 1;  // the word leads to what malloc returned, not into the middle
-    uint32_t united : 1;  // it is one of those that are one owner (interpreter.h)
+    uint32_t united : 1;  // it is one of those that are one owner (interpreter_roots.h)
 };
 
 struct as_roots {
     const struct as_modules *modules;
     AS_VEC(struct as_root_source) sources;
     AS_VEC(struct as_root) list; // those of a source lie together
-    uint64_t unsearched;         // bytes: too much shared memory to be searched while a clone is looked at
+    uint64_t unsearched;         // bytes: too much shared memory to be searched while a clone is inspected
     bool running; // some were read of a target that runs on: of memory that a clone shares with it, or does not inherit
 };
 
-// Searches everything that may hold a pointer to a chunk. `patterns`: takes each with what is beside it. `modules`: stays where it is. `objects`: their memory is no root. Free the roots in either case. False: AS_NO_MEMORY.
+// Searches everything that may hold a pointer to a chunk. `patterns`: takes each with what is beside it. `modules`: stays where it is.
+// `objects`: their memory is no root. Free the roots in either case. False: AS_NO_MEMORY.
 bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns,
                    const struct as_objects *objects, const struct as_modules *modules, struct as_target *t,
                    const struct as_malloc *m, const struct as_store *s, struct as_error *err);

@@ -35,7 +35,7 @@ static uint32_t module_string(struct writing *w, uint32_t module)
     return *known;
 }
 
-static void describe(struct writing *w, const struct as_owner *o, struct as_graph_owner_record *record)
+static void describe_owner(struct writing *w, const struct as_owner *o, struct as_graph_owner_record *record)
 {
     const struct as_root_source *source = &w->graph->roots.sources.items[o->source];
     const struct as_target *t = w->target;
@@ -44,9 +44,9 @@ static void describe(struct writing *w, const struct as_owner *o, struct as_grap
     if (o->name != 0)
         record->name = as_strings_add(
             &w->store->strings, as_name_demangled(as_strings_at(&w->owners->names, o->name), false, text, sizeof text),
-            AS_RECORD_NAME);
+            AS_SECTION_NAME_BYTES);
     const char *type = as_graph_variable_type(w->graph, o, text, sizeof text);
-    record->type = type ? as_strings_add(&w->store->strings, type, AS_RECORD_NAME) : 0;
+    record->type = type ? as_strings_add(&w->store->strings, type, AS_SECTION_NAME_BYTES) : 0;
     record->address = as_owner_has_address(o, &w->graph->roots) ? o->address : AS_UNKNOWN;
     record->offset = AS_UNKNOWN;
     if (source->module < w->modules.count) {
@@ -77,7 +77,7 @@ static uint32_t add_owner(struct writing *w, uint32_t owner)
     struct as_graph_owner_record *record = as_vec_add(&w->store->graph_owners, w->err);
     if (!record)
         return UINT32_MAX;
-    describe(w, &w->owners->list.items[owner], record);
+    describe_owner(w, &w->owners->list.items[owner], record);
     return w->records->of_owner.items[owner] = (uint32_t)(record - w->store->graph_owners.items);
 }
 

@@ -14,7 +14,7 @@ struct graph_facts {
     struct as_owner_records owner_records;
 };
 
-static bool find(struct graph_facts *f, struct as_graph *g, struct as_error *err)
+static bool find_facts(struct graph_facts *f, struct as_graph *g, struct as_error *err)
 {
     return as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) && as_leaks_find(&f->leaks, g, err) &&
            as_leaks_add_up(&f->leaks, g, err) && as_owners_find(&f->owners, &g->roots, err) &&
@@ -31,7 +31,7 @@ static bool record(struct graph_facts *f, struct as_store *s, struct as_graph *g
            as_type_records_retain(&f->type_records, s, g, &f->dominators, err) &&
            as_owner_records_make(&f->owner_records, s, g, &f->owners, &f->tree, &f->several, &f->type_records, t,
                                  err) &&
-           as_holders_make(&h, s, err);
+           as_page_users_make(&h, s, err);
 }
 
 static struct as_tally tally(const struct as_leaks *leaks, enum as_leak kind)
@@ -67,7 +67,7 @@ static bool add_head(const struct graph_facts *f, struct as_store *s, const stru
 bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err)
 {
     struct graph_facts f = {0};
-    bool ok = find(&f, g, err) && record(&f, s, g, t, err) && add_head(&f, s, g, err);
+    bool ok = find_facts(&f, g, err) && record(&f, s, g, t, err) && add_head(&f, s, g, err);
     as_owner_records_free(&f.owner_records);
     as_type_records_free(&f.type_records);
     as_leaks_free(&f.leaks);

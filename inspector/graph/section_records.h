@@ -5,6 +5,6 @@
 #include "graph/graph.h"
 #include "model/store.h"
 
-// Fills in the store's graph and graph_*, once the target runs on. `s` has the heaps and pages of the same look, `t` its threads.
+// Fills in the store's graph and graph_*, once the target runs on. `s` has the heaps and pages of the same snapshot, `t` its threads.
 // False: AS_NO_MEMORY.
 bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err);

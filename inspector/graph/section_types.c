@@ -210,7 +210,7 @@ static bool write_records(struct type_names *n, struct as_store *s, struct as_er
             break;
         record->flags = i >= MOST_RECORDS ? AS_GRAPH_OTHERS : 0;
         if (i < MOST_RECORDS) {
-            record->name = as_strings_add(&s->strings, as_strings_at(&n->strings, entry->name), AS_RECORD_NAME);
+            record->name = as_strings_add(&s->strings, as_strings_at(&n->strings, entry->name), AS_SECTION_NAME_BYTES);
             record->evidence = evidence_string(s, sorted.items, i, entry->evidence);
         }
         record->count += entry->count;

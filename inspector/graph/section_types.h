@@ -7,7 +7,7 @@
 #include "graph/intern.h"
 #include "model/store.h"
 
-enum { AS_RECORD_NAME = 1000 }; // bytes of a name in a dump, at most
+enum { AS_SECTION_NAME_BYTES = 1000 }; // bytes of a name in a dump, at most
 
 // Which record a type has. Several types may have one: classes of the same name in two modules.
 struct as_type_records {

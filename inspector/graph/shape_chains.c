@@ -2,7 +2,7 @@
 #include "graph/shape_chains.h"
 
 // May the node be in a chain?
-static bool take(const struct as_chains *c, uint32_t node)
+static bool may_be_in_chain(const struct as_chains *c, uint32_t node)
 {
     if (node == AS_NO_NODE || *c->steps == 0)
         return false;
@@ -20,7 +20,7 @@ bool as_chains_visit(const struct as_chains *c, uint32_t table, uint64_t count, 
         if (node == AS_NO_NODE)
             return false;
         for (; node != c->end; node = as_edge_link(e, node, c->next)) {
-            if (++found > count || !take(c, node))
+            if (++found > count || !may_be_in_chain(c, node))
                 return false;
             if (each)
                 each(context, node);

@@ -2,8 +2,8 @@
 // Hash tables with chains: an array of pointers to the first nodes, each of which leads to the next one.
 #pragma once
 
-#include "graph/edges.h"
 #include "graph/candidate_check.h"
+#include "graph/edges.h"
 
 struct as_chains {
     const struct as_proof *proof;

@@ -26,7 +26,7 @@ static bool ends(const struct as_shaping *s, uint32_t node, uint32_t place, uint
     return to == AS_NO_NODE || (!as_shape_same_size(s, node, to) && as_shape_link(s, to, back) == node);
 }
 
-static void settle(struct as_shaping *s, size_t count, enum as_shape shape)
+static void set_list_shape(struct as_shaping *s, size_t count, enum as_shape shape)
 {
     for (size_t i = 0; i < count; i++) {
         uint8_t *of = &s->of_node[s->queue[i]];
@@ -70,7 +70,7 @@ static void try_list(struct as_shaping *s, const struct links *l, uint32_t head)
     size_t count = walk(s, l, head, &end);
     uint32_t last = (uint32_t)s->queue[count - 1];
     bool list = count >= LEAST_DOUBLE && ends(s, last, l->next, l->previous) && !has_others(s, l, last);
-    settle(s, count, list ? AS_SHAPE_LIST_NODE : AS_SHAPE_NONE);
+    set_list_shape(s, count, list ? AS_SHAPE_LIST_NODE : AS_SHAPE_NONE);
 }
 
 // What is found to be no ring is not tried again: it is marked as a start.
@@ -80,7 +80,7 @@ static void try_ring(struct as_shaping *s, const struct links *l, uint32_t node)
     size_t count = walk(s, l, node, &end);
     uint32_t last = (uint32_t)s->queue[count - 1];
     bool ring = count >= LEAST_DOUBLE && end == node && follows(s, l, last, node) && !has_others(s, l, last);
-    settle(s, count, ring ? AS_SHAPE_RING : AS_SHAPE_NONE);
+    set_list_shape(s, count, ring ? AS_SHAPE_RING : AS_SHAPE_NONE);
     for (size_t i = 0; !ring && i < count; i++)
         s->of_node[s->queue[i]] |= AS_SHAPE_START;
 }
@@ -176,7 +176,7 @@ void as_shape_chains(struct as_shaping *s)
             continue;
         size_t count = follow_chain(s, node);
         if (count >= LEAST_SINGLE)
-            settle(s, count, AS_SHAPE_SINGLE);
+            set_list_shape(s, count, AS_SHAPE_SINGLE);
     }
     as_shape_unmark(s);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Containers that a header tells of (anchors.h): hash tables with their nodes, deques with their blocks, lists and trees of one or two.
+// Containers that a header tells of (container_headers.h): hash tables with their nodes, deques with their blocks, lists and trees of one
+// or two.
 #include "graph/shapes.h"
 
 enum {
@@ -97,7 +98,7 @@ static bool count_nodes(struct table *t)
 }
 
 // All marked nodes get the shape, if it is proven, and lose their marks.
-static void settle(struct table *t, bool proven)
+static void set_table_shape(struct table *t, bool proven)
 {
     begin_fetching(t);
     for (uint32_t i = t->first; i <= t->end; i = next_of(t, i)) {
@@ -127,7 +128,7 @@ static void try_table(struct as_shaping *s, const struct as_anchor *a)
     bool proven = a->other == AS_NO_NODE && s->of_node[a->node] == AS_SHAPE_ZEROS;
     if (a->other != AS_NO_NODE) {
         proven = mark_starts(&t) && count_nodes(&t);
-        settle(&t, proven);
+        set_table_shape(&t, proven);
     }
     if (proven)
         s->of_node[a->node] = AS_SHAPE_TABLE;

@@ -80,7 +80,7 @@ static uint64_t next_item(struct tree_walk *g)
 }
 
 // Takes the next node of the queue, and adds its children. False: the nodes are no tree.
-static bool take(struct tree_walk *g)
+static bool take_node(struct tree_walk *g)
 {
     struct as_shaping *s = g->s;
     uint64_t item = next_item(g);
@@ -106,7 +106,7 @@ static bool is_balanced(size_t nodes, unsigned levels)
     return levels / 2 < 64 && nodes + 1 >= UINT64_C(1) << levels / 2;
 }
 
-static bool grow(struct tree_walk *g, uint32_t root)
+static bool grow_tree(struct tree_walk *g, uint32_t root)
 {
     unsigned levels = 0;
     g->s->queue[g->tail++] = (uint64_t)AS_NO_NODE << 32 | root;
@@ -114,7 +114,7 @@ static bool grow(struct tree_walk *g, uint32_t root)
         size_t level = g->tail;
         levels++;
         while (g->head < level)
-            if (!take(g))
+            if (!take_node(g))
                 return false;
     }
     return is_balanced(g->tail, levels);
@@ -129,7 +129,7 @@ static bool may_be_root(const struct as_shaping *s, uint32_t node, const struct 
 static void try_root(struct as_shaping *s, uint32_t root, const struct layout *l)
 {
     struct tree_walk g = {.s = s, .layout = l};
-    bool tree = grow(&g, root);
+    bool tree = grow_tree(&g, root);
     for (size_t i = 0; i < g.tail; i++) {
         if (g.tail - i > NEAR_AHEAD)
             __builtin_prefetch(&s->of_node[(uint32_t)s->queue[i + NEAR_AHEAD]], 1);

@@ -55,7 +55,7 @@ bool as_shapes_find(struct as_patterns *p, const struct as_edges *e, const struc
 // Takes the marks from all linked nodes, and from those that they lead to.
 void as_shape_unmark(struct as_shaping *s);
 
-// The parts of as_shapes_find (trees.c, lists.c, tables.c).
+// The parts of as_shapes_find (shape_trees.c, shape_lists.c, shape_tables.c).
 void as_shape_trees(struct as_shaping *s);
 void as_shape_lists(struct as_shaping *s);
 void as_shape_chains(struct as_shaping *s);

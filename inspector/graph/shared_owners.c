@@ -150,7 +150,8 @@ static void add_up(const struct several_search *s, struct as_leading *owners, si
     }
 }
 
-// An owner may lead to little that leads to all the rest: so how much each leads to is asked, of as many owners at a time as there are bits.
+// An owner may lead to little that leads to all the rest: so how much each leads to is asked, of as many owners at a time as there are
+// bits.
 static bool ask_owners(struct several_search *s, struct as_several *out)
 {
     size_t asked = 0, most = s->owners.count < MOST_ASKED ? s->owners.count : MOST_ASKED;

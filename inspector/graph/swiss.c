@@ -19,7 +19,7 @@ static bool is_power(uint64_t count)
 }
 
 // May w[0], w[1] and w[2] be the mask, and the two numbers behind?
-static bool take(struct swiss *s, uint64_t mask, uint64_t left, uint64_t items)
+static bool accept_swiss_table(struct swiss *s, uint64_t mask, uint64_t left, uint64_t items)
 {
     uint64_t capacity = mask < 8 ? mask : (mask + 1) / 8 * 7;
     s->buckets = mask + 1;
@@ -29,7 +29,7 @@ static bool take(struct swiss *s, uint64_t mask, uint64_t left, uint64_t items)
 }
 
 // Does the chunk end where the control bytes do, and begin where the buckets do?
-static bool fits(const struct as_proof *p, const struct swiss *s, uint32_t node)
+static bool fits_chunk(const struct as_proof *p, const struct swiss *s, uint32_t node)
 {
     uint64_t memory = as_index_address(p->patterns->index, node) + AS_HEADER, before = s->control - memory;
     bool whole = s->buckets >= AS_ALIGNMENT ? before % s->buckets == 0 : before % AS_ALIGNMENT == 0;
@@ -68,8 +68,8 @@ void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node)
     // Releases of Rust have the mask before the pointer or behind it.
     for (int order = 0; order < 2; order++) {
         struct swiss s = {.control = w[1], .group = p->target->arch == AS_ARCH_X86_64 ? MOST_GROUP : MOST_GROUP / 2};
-        if (order == 0 ? take(&s, w[2], w[3], w[4]) : take(&s, w[0], w[2], w[3]))
-            if (fits(p, &s, node) && count_buckets(p, &s))
+        if (order == 0 ? accept_swiss_table(&s, w[2], w[3], w[4]) : accept_swiss_table(&s, w[0], w[2], w[3]))
+            if (fits_chunk(p, &s, node) && count_buckets(p, &s))
                 as_proof_give(p, node, AS_SHAPE_SWISS);
     }
 }

@@ -11,7 +11,7 @@ struct as_symbol {
     uint64_t start;  // of the variable; 0 without a name
 };
 
-// Names each of `count` addresses, which are ascending; out[i].module says where to look, the rest is filled in. What cannot be
+// Names each of `count` addresses, which are ascending; out[i].module says where to read, the rest is filled in. What cannot be
 // named is not: an object may be stripped, or its file be gone.
 void as_symbols_find(const struct as_modules *modules, const uint64_t *addresses, size_t count, struct as_symbol *out,
                      struct as_strings *names);

@@ -14,7 +14,7 @@ static bool try_order(struct as_patterns *p, uint32_t node, uint64_t pointer, ui
     return true;
 }
 
-void as_text_look(struct as_patterns *p, uint32_t node, const struct as_beside *b)
+void as_text_match(struct as_patterns *p, uint32_t node, const struct as_beside *b)
 {
     uint64_t pointer = as_word_at(b->words, 0), behind = as_beside_word(b, 1);
     uint64_t before = b->before >= 1 ? as_word_at(b->words, -1) : 0;

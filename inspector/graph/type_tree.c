@@ -58,7 +58,8 @@ static uint32_t branch_of(struct growth *g, const struct as_graph *graph, const 
 }
 
 // Puts each place on its branch. `branch`: of each place.
-static void grow(struct growth *g, const struct as_graph *graph, const struct as_dominators *d, uint32_t *branch)
+static void grow_branches(struct growth *g, const struct as_graph *graph, const struct as_dominators *d,
+                          uint32_t *branch)
 {
     for (uint32_t place = 1; place < d->count; place++) {
         uint32_t parent = d->parent[place];
@@ -83,7 +84,7 @@ bool as_tree_grow(struct as_tree *tree, const struct as_graph *graph, const stru
     if (ok) {
         tree->branches.count = 1;
         tree->branches.items[0].owner = AS_NO_OWNER;
-        grow(&g, graph, d, branch);
+        grow_branches(&g, graph, d, branch);
         tree->branches.items[0].retained = d->retained[0];
         tree->unreached = graph->index.chunk_bytes - d->retained[0];
     }

@@ -5,9 +5,9 @@
 #ifdef HAVE_LIBDW
 
 #include "base/memory.h"
+#include "graph/demangle.h"
 #include "graph/dwarf_names.h"
 #include "graph/dwarf_slots.h"
-#include "graph/demangle.h"
 
 enum {
     WORD = sizeof(uint64_t),
@@ -44,7 +44,7 @@ static void set(struct spread *s, uint32_t node, uint32_t state, enum as_typing_
 }
 
 // A pointer gives a node another type than it has.
-static void settle(struct spread *s, uint32_t node, uint32_t state, enum as_typing_rank rank)
+static void resolve_conflict(struct spread *s, uint32_t node, uint32_t state, enum as_typing_rank rank)
 {
     uint32_t before = s->typing->of_node[node];
     enum as_typing_rank held = (enum as_typing_rank)(before >> AS_TYPING_RANK_SHIFT & 3);
@@ -84,10 +84,11 @@ static void offer(struct spread *s, uint32_t node, uint32_t slot, enum as_typing
     if (before == 0)
         set(s, node, state, rank);
     else
-        settle(s, node, state, rank);
+        resolve_conflict(s, node, state, rank);
 }
 
-// The part of a std::deque's pointers that is in use lies between those to its first and last blocks, to which its own iterators lead as well.
+// The part of a std::deque's pointers that is in use lies between those to its first and last blocks, to which its own iterators lead as
+// well.
 static struct as_edge_range find_used(struct spread *s, uint32_t node)
 {
     const struct as_edges *e = s->in->edges;
@@ -120,7 +121,7 @@ static void follow_edges(struct spread *s, uint32_t node)
     bool doubtful = s->weak && as_typing_is_doubtful(&s->rules, node, state), later = false;
     struct as_edge_range used = state & AS_TYPING_MAP ? find_used(s, node) : as_edges_of(e, node);
     for (uint32_t i = used.first; i < used.end; i = as_edge_next(e, i)) {
-        struct as_typing_word w = as_typing_look_at(&s->rules, node, state, i);
+        struct as_typing_word w = as_typing_read(&s->rules, node, state, i);
         if (!(w.slot & AS_SLOT_POINTER) || !as_edge_begins(e, i) || (doubtful && w.rank == AS_RANK_WEAK))
             continue;
         if (w.rank == AS_RANK_WEAK && !s->weak)

@@ -15,7 +15,7 @@ enum { LONGEST_NAME = 4096 };
 
 bool as_typing_is_bytes(const struct as_typing *y, uint32_t type)
 {
-    return as_typing_says_bytes(&y->types, type);
+    return as_typing_name_is_bytes(&y->types, type);
 }
 
 uint32_t as_typing_variable(struct as_typing *y, uint32_t module, uint64_t address, uint64_t *start)

@@ -19,7 +19,7 @@ uint64_t as_typing_usable(const struct as_typing_rules *r, uint32_t node)
 }
 
 // May malloc have given the chunk for so many bytes? One with a mapping of its own is rounded up to pages.
-static bool fits(const struct as_typing_rules *r, uint32_t node, uint64_t bytes)
+static bool fits_size(const struct as_typing_rules *r, uint32_t node, uint64_t bytes)
 {
     uint64_t room = as_typing_usable(r, node);
     uint64_t slack = (room + WORD) % SMALLEST_PAGE == 0 ? SMALLEST_PAGE + SLACK : SLACK;
@@ -64,17 +64,17 @@ uint32_t as_typing_judge(struct as_typing_rules *r, uint32_t node, uint32_t type
     if (of.virtual && !vtable->proven)
         return 0;
     if (of.virtual || of.flexible || (of.size * 2 > room && !is_scalar(&of) && !elements)) {
-        bool fit = fits(r, node, of.size) || (of.flexible && of.size <= room);
+        bool fit = fits_size(r, node, of.size) || (of.flexible && of.size <= room);
         return fit ? type | (base ? AS_TYPING_UNNAMED : 0) : base || vtable->proven ? type | AS_TYPING_UNNAMED : 0;
     }
-    if (!fits(r, node, room / of.size * of.size))
+    if (!fits_size(r, node, room / of.size * of.size))
         return base ? type | AS_TYPING_UNNAMED : 0;
     if (base)
         return type | AS_TYPING_UNNAMED;
     return as_dwarf_array_of(t, type, 0) | (elements ? AS_TYPING_ELEMENTS : flags & AS_SLOT_MAP ? AS_TYPING_MAP : 0);
 }
 
-bool as_typing_says_bytes(const struct as_dwarf_types *types, uint32_t type)
+bool as_typing_name_is_bytes(const struct as_dwarf_types *types, uint32_t type)
 {
     const struct as_dwarf_type *of = &types->list.items[type];
     of = of->kind == AS_DWARF_ARRAY ? &types->list.items[of->of] : of;
@@ -84,13 +84,13 @@ bool as_typing_says_bytes(const struct as_dwarf_types *types, uint32_t type)
 bool as_typing_is_more(struct as_typing_rules *r, uint32_t type, uint32_t part)
 {
     struct as_dwarf_types *t = r->types;
-    if (as_typing_says_bytes(r->types, part))
+    if (as_typing_name_is_bytes(r->types, part))
         return true;
     const struct as_dwarf_type *of = &t->list.items[part];
     return as_dwarf_begins_with(t, type, of->kind == AS_DWARF_ARRAY && of->count == 0 ? of->of : part);
 }
 
-struct as_typing_word as_typing_look_at(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i)
+struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i)
 {
     struct as_dwarf_types *t = r->types;
     const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
@@ -117,7 +117,7 @@ bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t st
     if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP))
         return false;
     for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
-        struct as_typing_word w = as_typing_look_at(r, node, state, i);
+        struct as_typing_word w = as_typing_read(r, node, state, i);
         uint32_t to = as_edge_to(e, node, i), before = r->of_node[to];
         if (w.slot == AS_SLOT_NUMBER)
             return true;

@@ -41,7 +41,7 @@ uint64_t as_typing_usable(const struct as_typing_rules *r, uint32_t node);
 // The state of a node if a pointer to `type` leads to it, with these flags of its slot; 0: it cannot be that.
 uint32_t as_typing_judge(struct as_typing_rules *r, uint32_t node, uint32_t type, uint32_t flags);
 // Does a type say no more than that it is bytes?
-bool as_typing_says_bytes(const struct as_dwarf_types *types, uint32_t type);
+bool as_typing_name_is_bytes(const struct as_dwarf_types *types, uint32_t type);
 // Does a chunk's type say more than another that it begins with? Then both are right.
 bool as_typing_is_more(struct as_typing_rules *r, uint32_t type, uint32_t part);
 
@@ -54,9 +54,9 @@ struct as_typing_word {
 };
 
 // How sure is what edge `i` of a node of that state leads to?
-struct as_typing_word as_typing_look_at(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i);
+struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i);
 // An array may be larger than what is in use of it, and the rest is what lay there before. If any of its words leads to what it cannot
 // lead to, nobody knows which are in use.
 bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t state);
-// Does a chunk look like what a word leads to that may be out of use (`stale`), or lies in such an object?
+// Does a chunk resemble what a word leads to that may be out of use (`stale`), or lies in such an object?
 bool as_typing_is_plausible(struct as_typing_rules *r, uint32_t node, uint32_t state, bool stale);

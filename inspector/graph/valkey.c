@@ -42,7 +42,7 @@ static bool may_be_type(struct as_target *t, uint64_t word, bool *keys)
     return true;
 }
 
-static bool take(const struct as_hashtables *in, struct as_hashtable *h, const uint64_t w[HEAD])
+static bool accept_hashtable(const struct as_hashtables *in, struct as_hashtable *h, const uint64_t w[HEAD])
 {
     for (int i = 0; i < AS_HASHTABLE_TABLES; i++) {
         uint64_t room = w[ROOMS] >> (8 * i) & 0xff, table = w[TABLE + i];
@@ -139,7 +139,7 @@ static bool is_hashtable(struct as_hashtables *in, const struct as_used_chunk *c
     struct as_target *t = in->proof->target;
     uint64_t w[HEAD];
     *h = (struct as_hashtable){.node = chunk->node};
-    return as_target_read(t, chunk->address + AS_HEADER, w, sizeof w) && take(in, h, w) &&
+    return as_target_read(t, chunk->address + AS_HEADER, w, sizeof w) && accept_hashtable(in, h, w) &&
            may_be_type(t, w[0], &h->keys) && as_hashtable_visit(in, h, NULL, NULL, NULL);
 }
 
@@ -157,7 +157,7 @@ void as_hashtables_find(struct as_hashtables *h)
         if (!added)
             return;
         *added = found;
-        // Without RTTI, functions behind zeros look like a vtable.
+        // Without RTTI, functions behind zeros resemble a vtable.
         h->vtables->list.items[type].proven = false;
     }
 }

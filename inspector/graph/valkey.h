@@ -5,8 +5,8 @@
 // In the last place of a full bucket is a pointer to another one, its child.
 #pragma once
 
-#include "graph/edges.h"
 #include "graph/candidate_check.h"
+#include "graph/edges.h"
 #include "graph/vtables.h"
 
 enum { AS_HASHTABLE_TABLES = 2 };
@@ -32,7 +32,8 @@ typedef void as_hashtable_each(void *context, uint32_t node, uint64_t word);
 // Fills the list of `h`, of which the rest is set. What there is no memory for is not in it. A table's type is no vtable then.
 void as_hashtables_find(struct as_hashtables *h);
 
-// Calls `entry` for all entries of a hash table, and `child` for all buckets that are chunks of their own. False: there are more or fewer of
+// Calls `entry` for all entries of a hash table, and `child` for all buckets that are chunks of their own. False: there are more or fewer
+// of
 // them than it says, or the memory has changed.
 bool as_hashtable_visit(struct as_hashtables *h, const struct as_hashtable *of, as_hashtable_each *entry,
                         as_hashtable_each *child, void *context);

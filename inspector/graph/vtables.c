@@ -94,7 +94,7 @@ static uint32_t intern(struct as_vtables *v, uint64_t word)
     return 0;
 }
 
-static uint32_t find(struct as_vtables *v, uint64_t word)
+static uint32_t find_vtable(struct as_vtables *v, uint64_t word)
 {
     if (word % WORD != 0 || !is_data(v, word))
         return 0;
@@ -117,7 +117,7 @@ uint32_t as_vtable_find(struct as_vtable_words *words, struct as_vtables *v, uin
             return known->index;
         if (known->word != 0 && i + 1 < TRIES)
             continue;
-        *known = (struct as_vtable_known){word, find(v, word)}; // the last place is taken anew each time
+        *known = (struct as_vtable_known){word, find_vtable(v, word)}; // the last place is taken anew each time
         return known->index;
     }
 }
@@ -153,7 +153,7 @@ static bool read_name(struct as_constants *constants, uint64_t address, char nam
     return (name[0] >= '1' && name[0] <= '9') || name[0] == 'N' || name[0] == 'Z' || name[0] == 'S';
 }
 
-static void prove(struct as_vtables *v, struct as_constants *constants, struct as_vtable *vtable)
+static void prove_vtables(struct as_vtables *v, struct as_constants *constants, struct as_vtable *vtable)
 {
     struct as_target *t = v->target;
     uint64_t words[4]; // offset to top, type_info; the first functions
@@ -180,6 +180,6 @@ void as_vtables_prove(struct as_vtables *v, struct as_modules *modules)
     struct as_constants constants;
     as_constants_begin(&constants, modules);
     for (size_t i = 1; i < v->list.count; i++)
-        prove(v, &constants, &v->list.items[i]);
+        prove_vtables(v, &constants, &v->list.items[i]);
     as_constants_end(&constants);
 }

@@ -58,7 +58,7 @@ const char *arenascope_error(void);
 /* "0.1.0" */
 const char *arenascope_version(void);
 
-/* --- Looks -------------------------------------------------------------------------------------------------------------- */
+/* --- Snapshots ------------------------------------------------------------------------------------------------------------- */
 
 enum { ARENASCOPE_CHUNKS = 1 }; /* flag: also record every chunk */
 
@@ -144,7 +144,7 @@ int arenascope_set_policy(const struct arenascope_policy *policy);
  * faulted_back is the growth of Rss until the next check, at most what was returned. */
 struct arenascope_policy_stats {
     size_t size;
-    uint64_t looks, trims, returned, faulted_back, elapsed, longest_hold;
+    uint64_t checks, trims, returned, faulted_back, elapsed, longest_hold;
 };
 int arenascope_policy_statistics(struct arenascope_policy_stats *out);
 

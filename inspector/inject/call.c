@@ -59,13 +59,13 @@ bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, cons
     return true;
 }
 
-#define STEP_NS UINT64_C(1000000) // between two looks at whether a call takes long
+#define STEP_NS UINT64_C(1000000) // between two snapshots of whether a call takes long
 
 // How a call fares.
 struct progress {
     uint64_t mask; // what the thread blocks
     uint64_t deadline_ns;
-    bool told;               // that it takes long
+    bool reported;           // that it takes long
     bool enters_handler;     // at the next stop it may be at the first instruction of a signal handler
     struct as_range handler; // the alternate stack of its last signal handler
     int signal;              // with which it goes on when it has left
@@ -77,7 +77,7 @@ enum {
     SIGNAL_SETXID = 33,
 };
 
-static bool gone(const struct as_remote *r, struct as_error *err)
+static bool fail_as_gone(const struct as_remote *r, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed in the middle of a call", r->tid);
 }
@@ -102,19 +102,19 @@ static uint64_t mask_during_call(uint64_t own)
     return ~(as_faults() | (as_signal_bit(SIGNAL_SETXID) & ~own));
 }
 
-// Waits for a stop. When it takes long, that is told once, and the thread is stopped again and again, for a look at where it is.
+// Waits for a stop. When it takes long, that is told once, and the thread is stopped again and again, for a snapshot of where it is.
 static bool await(const struct as_call *call, struct progress *at, int *stop)
 {
     pid_t tid = call->remote->tid;
     while (as_remote_await(tid, as_now_ns() + STEP_NS, stop)) {
         if (*stop != 0)
             return true;
-        bool yields = call->yield && !at->told && as_loader_wait_is_due(call->yield);
+        bool yields = call->yield && !at->reported && as_loader_wait_is_due(call->yield);
         bool late = as_now_ns() > at->deadline_ns;
         if (late) {
-            if (!at->told && call->late)
+            if (!at->reported && call->late)
                 call->late(call->context);
-            at->told = true;
+            at->reported = true;
             at->deadline_ns = as_now_ns() + call->watchdog_ns;
         }
         if (yields || late)
@@ -203,9 +203,9 @@ static bool run(const struct as_call *call, const struct as_call_setup *launch, 
     }
 }
 
-// From a stop at a system call to one where the kernel, as the thread goes on, looks at what it was doing again. The thread
+// From a stop at a system call to one where the kernel, as the thread goes on, inspects what it was doing again. The thread
 // gets `deliver`, and, where it is at work of its own again, whatever else comes.
-static bool settle(const struct as_call *call, int deliver)
+static bool step_to_delivery(const struct as_call *call, int deliver)
 {
     struct as_remote *r = call->remote;
     int stop;
@@ -232,7 +232,7 @@ static bool let_go(const struct as_call *call, const struct progress *at)
         now = (now & ~closed) | (r->mask & ~at->mask);
         ok = ptrace(PTRACE_SETSIGMASK, r->tid, sizeof now, &now) == 0;
     }
-    return ok && settle(call, at->signal) && ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
+    return ok && step_to_delivery(call, at->signal) && ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
 }
 
 // The registers that lead to our stack come last: until then, should we be killed, the thread gets all of this back by itself.
@@ -278,9 +278,10 @@ bool as_call(const struct as_call *call, uint64_t function, const uint64_t argum
               ptrace(PTRACE_SETSIGMASK, r->tid, sizeof at.mask, &at.mask) == 0 && run(call, &launch, &at, result);
     if (ok && r->left)
         return let_go(call, &at) ? as_fail(err, AS_DENIED, "thread %d has left the call by itself", r->tid)
-                                 : gone(r, err);
+                                 : fail_as_gone(r, err);
     // Blocked before the thread moves again: a signal that was taken from it now could not be given back with its siginfo.
     ok = ok && ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) == 0 &&
-         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && settle(call, 0) && put_back(call, &launch, err);
-    return ok || gone(r, err);
+         ptrace(PTRACE_SETOPTIONS, r->tid, 0, options) == 0 && step_to_delivery(call, 0) &&
+         put_back(call, &launch, err);
+    return ok || fail_as_gone(r, err);
 }

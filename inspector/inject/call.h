@@ -24,7 +24,8 @@ struct as_call {
 
 // Calls function(arguments[0], ...) and waits until it has returned. The thread's own stack is not touched, its vector and
 // floating-point registers are as before, and its signals wait, but those that an instruction of its own may raise. Afterwards
-// registers, signal mask and errno are its own again. If we are killed meanwhile, it finds back by itself. False: AS_TARGET_GONE, it has been killed; anything else, nothing was called, and why.
+// registers, signal mask and errno are its own again. If we are killed meanwhile, it finds back by itself. False: AS_TARGET_GONE, it has
+// been killed; anything else, nothing was called, and why.
 bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err);
 

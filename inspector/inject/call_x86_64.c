@@ -17,7 +17,7 @@
 
 enum { PLAIN_FLAGS = 0x202 }; // no direction flag, no trap flag: as functions expect them
 
-static bool gone(const struct as_remote *r, struct as_error *err)
+static bool fail_as_gone(const struct as_remote *r, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed before a call", r->tid);
 }
@@ -28,10 +28,10 @@ static bool vectors_read(const struct as_remote *r, struct as_call_setup *launch
     launch->state_kind = NT_X86_XSTATE;
     if (ptrace(PTRACE_GETREGSET, r->tid, launch->state_kind, &all) != 0) {
         if (errno != ENODEV)
-            return gone(r, err);
+            return fail_as_gone(r, err);
         launch->state_kind = NT_PRFPREG; // a processor without XSAVE
         if (ptrace(PTRACE_GETREGSET, r->tid, launch->state_kind, &all) != 0)
-            return gone(r, err);
+            return fail_as_gone(r, err);
     }
     launch->state_size = all.iov_len;
     // Cut off, it could not be written back.

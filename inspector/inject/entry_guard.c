@@ -14,33 +14,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_NS UINT64_C(10000000000) // for a moment at which the target can be stopped
+#define PATIENCE_NS UINT64_C(10000000000) // briefly at which the target can be stopped
 #define LONG_NS UINT64_C(60000000000)     // likewise, when nobody is there any more to try again
 #define ANSWER_MS 150000                  // for all that the guard does between two answers
 
-enum { LOOK_MS = 1000 }; // between two looks at whether the target still lives
+enum { WAIT_MS = 1000 }; // between two snapshots of whether the target still lives
 
-static void tell(int socket, bool ok, const struct as_error *err)
+static void send_outcome(int socket, bool ok, const struct as_error *err)
 {
-    struct as_error told = ok ? (struct as_error){0} : *err;
-    told.code = ok ? AS_OK : told.code;
-    while (send(socket, &told, sizeof told, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    struct as_error outcome = ok ? (struct as_error){0} : *err;
+    outcome.code = ok ? AS_OK : outcome.code;
+    while (send(socket, &outcome, sizeof outcome, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
 }
 
 static bool hear(int socket, const struct as_target *t, struct as_error *err)
 {
-    struct as_error told;
+    struct as_error outcome;
     struct pollfd other = {.fd = socket, .events = POLLIN};
     int ready;
     while ((ready = poll(&other, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
-    if (ready <= 0 || recv(socket, &told, sizeof told, MSG_DONTWAIT) != (ssize_t)sizeof told)
+    if (ready <= 0 || recv(socket, &outcome, sizeof outcome, MSG_DONTWAIT) != (ssize_t)sizeof outcome)
         return as_fail(err, AS_INTERNAL,
                        "the process that guards the entries of malloc in process %d gave no answer: was it killed? "
-                       "arenadump record %d --stop takes out what it has left",
+                       "arenadump profile %d --stop takes out what it has left",
                        t->pid, t->pid);
-    return told.code == AS_OK || as_fail(err, told.code, "%s", told.text);
+    return outcome.code == AS_OK || as_fail(err, outcome.code, "%s", outcome.text);
 }
 
 // True: the inspector wants an answer. False: it has ended.
@@ -49,7 +49,7 @@ static bool await_end(struct as_process *p, int socket)
     struct pollfd other = {.fd = socket, .events = POLLIN};
     char byte;
     while (as_process_alive(p)) {
-        if (poll(&other, 1, LOOK_MS) > 0)
+        if (poll(&other, 1, WAIT_MS) > 0)
             return recv(socket, &byte, 1, MSG_DONTWAIT) > 0;
     }
     return false;
@@ -60,12 +60,12 @@ _Noreturn static void guard(struct as_process *p, uint64_t page, bool mend, int 
     struct as_error err = {0};
     as_supervisor_stand_apart(p, socket);
     bool ok = mend ? as_entries_take_out(p, page, PATIENCE_NS, &err) : as_entries_write(p, page, PATIENCE_NS, &err);
-    tell(socket, ok, &err);
+    send_outcome(socket, ok, &err);
     if (mend || !ok)
         _exit(0);
     bool asked = await_end(p, socket);
     ok = as_entries_take_out(p, page, asked ? PATIENCE_NS : LONG_NS, &err);
-    tell(socket, ok, &err);
+    send_outcome(socket, ok, &err);
     // A thread that would not stop, and has not been let go yet: the kernel does it as we end.
     _exit(0);
 }

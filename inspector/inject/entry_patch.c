@@ -13,7 +13,7 @@ enum {
     ROUNDS = 50,              // in which threads that stand in the way are let run, in one stop
     ROUND_NS = 100000,        // for so long
     BETWEEN_NS = 10000000,    // two stops
-    STACK_MOST = 1024 * 1024, // bytes of each stack in which the frames of signals are looked for
+    STACK_MOST = 1024 * 1024, // bytes of each stack in which the frames of signals are searched for
     PIECE_WORDS = 4096,
 };
 
@@ -58,7 +58,7 @@ static bool is_in_the_way(struct as_process *p, const struct as_entry_page *page
     return is_within(page, tracee->registers.pc) || returns_within(p, page, tracee->registers.sp);
 }
 
-// Lets the threads that stand in the way run for a moment. Returns how many there were, and one of them.
+// Lets the threads that stand in the way run briefly. Returns how many there were, and one of them.
 static size_t let_out(struct as_process *p, const struct as_entry_page *page, pid_t *tid)
 {
     size_t count = 0;

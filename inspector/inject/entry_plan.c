@@ -64,7 +64,7 @@ bool as_entry_is_patched(struct as_target *t, const struct as_entry *e, bool *fo
 
 // --- One function -----------------------------------------------------------------------------------------------------
 
-static bool refuse(const struct as_target *t, size_t index, const char *why, struct as_error *err)
+static bool refuse_entry(const struct as_target *t, size_t index, const char *why, struct as_error *err)
 {
     return as_fail(err, AS_UNSUPPORTED,
                    "the entry of %s in process %d cannot be patched: %s. Nothing was changed; record without --entry",
@@ -88,7 +88,7 @@ static uint32_t covered(const uint8_t *code, size_t length, char *why)
 }
 
 // Does a jump of the function's lead into the bytes behind the first that would be overwritten? All that can reach them with a short
-// jump is read as instructions; long ones are looked for in all of libc's code (search).
+// jump is read as instructions; long ones are searched for in all of libc's code (search).
 static bool is_entered_within(const uint8_t *code, size_t length, char *why)
 {
     struct as_instruction i;
@@ -133,13 +133,13 @@ static bool plan_one(struct as_entry_plan *plan, struct as_target *t, size_t ind
     uint64_t there = as_entry_place(plan->address, (uint32_t)index);
     char why[WORDS] = "its code cannot be read";
     if (!read_exactly(t, e->function, code, length))
-        return refuse(t, index, why, err);
+        return refuse_entry(t, index, why, err);
     memset(e->original, 0, sizeof e->original);
     memset(e->jump, 0, sizeof e->jump);
     e->at = as_is_endbr64(code, length) ? ENDBR64 : 0;
     e->length = covered(code + e->at, length - e->at, why);
     if (e->length == 0)
-        return refuse(t, index, why, err);
+        return refuse_entry(t, index, why, err);
     memcpy(e->original, code + e->at, e->length);
     // It is called through a pointer: with IBT such code begins with endbr64.
     static const uint8_t BEGIN[ENDBR64] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -147,9 +147,9 @@ static bool plan_one(struct as_entry_plan *plan, struct as_target *t, size_t ind
     if (as_instructions_move(e->original, e->length, e->function + e->at, there + ENDBR64, place + ENDBR64,
                              AS_ENTRY_WAY_ON - ENDBR64, why, sizeof why) == 0 ||
         is_entered_within(code + e->at, length - e->at, why))
-        return refuse(t, index, why, err);
+        return refuse_entry(t, index, why, err);
     put_way_on(place + AS_ENTRY_WAY_ON, e->hook);
-    return put_jump(e, there + AS_ENTRY_WAY_ON) || refuse(t, index, "the page of code is too far away", err);
+    return put_jump(e, there + AS_ENTRY_WAY_ON) || refuse_entry(t, index, "the page of code is too far away", err);
 }
 
 // --- All of libc's code -----------------------------------------------------------------------------------------------
@@ -187,10 +187,10 @@ static bool check_target(struct as_target *t, const struct as_entry_page *page, 
         if (e->function == 0 || to < e->function || to >= e->function + e->at + AS_ENTRY_JUMP)
             continue;
         if (to > e->function + e->at)
-            return refuse(t, i, "other code of libc's leads into the bytes that would be overwritten", err);
+            return refuse_entry(t, i, "other code of libc's leads into the bytes that would be overwritten", err);
         if (i < AS_ENTRY_MALLOCS && (from < hull->start || from >= hull->end))
-            return refuse(t, i, "code of libc's that is not malloc's calls it directly, and would be taken for it",
-                          err);
+            return refuse_entry(
+                t, i, "code of libc's that is not malloc's calls it directly, and would be taken for it", err);
     }
     return true;
 }
@@ -204,7 +204,7 @@ static bool search_in(struct as_target *t, const struct as_entry_page *page, con
     for (uint64_t at = m->start; at < m->end; at += PIECE - OVERLAP) {
         size_t length = m->end - at < PIECE ? (size_t)(m->end - at) : PIECE;
         if (!read_exactly(t, at, code, length))
-            return refuse(t, 0, "libc's code cannot be read", err);
+            return refuse_entry(t, 0, "libc's code cannot be read", err);
         for (size_t i = 0; i + OVERLAP <= length; i++) {
             uint64_t to = long_target(code + i, at + i);
             bool near =
@@ -216,14 +216,14 @@ static bool search_in(struct as_target *t, const struct as_entry_page *page, con
     return true;
 }
 
-static bool search(struct as_target *t, const struct as_entry_page *page, struct as_error *err)
+static bool search_entries(struct as_target *t, const struct as_entry_page *page, struct as_error *err)
 {
     const struct as_range hull = hull_of(page);
     const struct as_entry *last = &page->entries[AS_ENTRY_MALLOCS];
     const struct as_mapping *m = code_at(t, hull.start, hull.end - hull.start);
     const struct as_mapping *other = last->function != 0 ? code_at(t, last->function, last->size) : NULL;
     if (!m)
-        return refuse(t, 0, "its code and that of its kin lie in several mappings", err);
+        return refuse_entry(t, 0, "its code and that of its kin lie in several mappings", err);
     return search_in(t, page, m, err) && (!other || other == m || search_in(t, page, other, err));
 }
 
@@ -235,5 +235,5 @@ bool as_entry_plan_make(struct as_entry_plan *plan, struct as_target *t, uint64_
     for (size_t i = 0; i < AS_ENTRY_COUNT; i++)
         if (plan->page.entries[i].function != 0 && !plan_one(plan, t, i, err))
             return false;
-    return search(t, &plan->page, err);
+    return search_entries(t, &plan->page, err);
 }

@@ -11,10 +11,10 @@
 enum {
     FIRST_NAP_US = 200, // between two rounds through the threads
     LONGEST_NAP_US = 10000,
-    PATIENT = 16, // part of the time after which looking alone is seen not to do
+    PATIENT = 16, // part of the time after which inspecting alone is seen not to do
 };
 
-static void nap(uint64_t us)
+static void sleep_us(uint64_t us)
 {
     nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
 }
@@ -30,7 +30,7 @@ struct obstacles {
 // How one goes through the threads.
 struct round {
     bool touchy_too; // also those that would notice
-    bool patient;    // looking alone is seen not to do
+    bool patient;    // inspecting alone is seen not to do
     uint64_t deadline;
 };
 
@@ -55,7 +55,7 @@ static bool try_thread(const struct as_thread_search *s, pid_t tid, enum as_thre
         return false;
     struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
     struct as_inject_result *result = s->result;
-    result->looks++;
+    result->attempts++;
     o->tid = tid;
     if (tracee->group_stopped || tracee->signal != 0) {
         snprintf(o->thread, sizeof o->thread,
@@ -132,15 +132,15 @@ bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_
         }
         if (err->code != AS_OK)
             return false;
-        nap(wait);
+        sleep_us(wait);
         wait = wait * 2 < LONGEST_NAP_US ? wait * 2 : LONGEST_NAP_US;
     }
-    uint64_t looks = s->result->looks;
-    uint64_t tracer = looks == 0 ? as_proc_status(p->view_fd, "status", "TracerPid:") : 0;
+    uint64_t attempts = s->result->attempts;
+    uint64_t tracer = attempts == 0 ? as_proc_status(p->view_fd, "status", "TracerPid:") : 0;
     if (tracer != 0 && tracer != AS_PROC_NONE) // by one that goes by our name, or it would have been refused before
         return as_fail(err, AS_DENIED, "process %d was traced by process %d all the time: end that tracer first",
                        p->base.pid, (int)tracer);
-    if (looks == 0)
+    if (attempts == 0)
         return as_fail(err, AS_DENIED, "process %d: no thread could be examined: %s", p->base.pid,
                        o.loader[0]  ? o.loader
                        : o.filtered ? "all have come under a seccomp filter"
@@ -149,5 +149,5 @@ bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_
         err, AS_DENIED,
         "process %d: no thread was ever at a place where a library can be loaded without the risk of a deadlock; in "
         "the last of %llu attempts thread %d could not be used: %s. Try again when the process is less busy",
-        p->base.pid, (unsigned long long)looks, o.tid, o.thread[0] ? o.thread : o.loader);
+        p->base.pid, (unsigned long long)attempts, o.tid, o.thread[0] ? o.thread : o.loader);
 }

@@ -26,7 +26,7 @@
 enum { LIBRARY_MOST = 64 << 20 };
 
 // The recorder's code is a segment of its own, the only executable one behind the variables (agent/cold.ld). A copy that is injected
-// has room for it only, of which no page is touched until a profile is asked for (carry.c).
+// has room for it only, of which no page is touched until a profile is asked for (load_recorder.c).
 static uint32_t leave_recorder_out(struct as_payload *payload, const struct as_elf *elf)
 {
     uint32_t last = elf->load_count - 1;
@@ -42,7 +42,7 @@ static uint32_t leave_recorder_out(struct as_payload *payload, const struct as_e
 }
 
 // Cuts off what no segment is loaded from (section headers, debug information): the memfd that the library lies in stays in
-// memory as a whole, and is the target's. Debuggers, which look for the section headers, are told that there are none.
+// memory as a whole, and is the target's. Debuggers, which search for the section headers, are told that there are none.
 static void cut_off(struct as_payload *payload, const struct as_elf *elf)
 {
     uint64_t end = sizeof(Elf64_Ehdr);
@@ -102,7 +102,7 @@ static bool read_library(struct as_payload *payload, const char *path, struct as
 #define CARRIER_SLACK_NS UINT64_C(5000000000)
 
 static bool await_injector(int socket, const struct as_payload *payload, pid_t injector,
-                           struct as_injector_report *told, struct as_error *err)
+                           struct as_injector_report *outcome, struct as_error *err)
 {
     uint64_t limit = payload->patience_ns + 2 * payload->watchdog_ns + CARRIER_SLACK_NS;
     uint64_t deadline = as_now_ns() + limit;
@@ -112,16 +112,16 @@ static bool await_injector(int socket, const struct as_payload *payload, pid_t i
         ready = poll(&other, 1, (int)((deadline - now) / 1000000 + 1));
     if (ready <= 0) {
         // Memory of a target's may be one that answers when the target likes (a file of its own file system).
-        told->late = true;
+        outcome->late = true;
         return as_fail(err, AS_DENIED,
                        "the injector, process %d, has not finished within %.1f s; it continues, and restores the "
                        "thread that it holds when it can",
                        injector, (double)limit / 1e9);
     }
-    ssize_t got = recv(socket, told, sizeof *told, MSG_DONTWAIT);
-    if (got != (ssize_t)sizeof *told)
+    ssize_t got = recv(socket, outcome, sizeof *outcome, MSG_DONTWAIT);
+    if (got != (ssize_t)sizeof *outcome)
         return as_fail(err, AS_INTERNAL, "the injector ended without a result: was it killed?");
-    return told->err.code == AS_OK || as_fail(err, told->err.code, "%s", told->err.text);
+    return outcome->err.code == AS_OK || as_fail(err, outcome->err.code, "%s", outcome->err.text);
 }
 
 static bool run_injector(struct as_process *p, const struct as_payload *payload, struct as_inject_result *out,
@@ -143,12 +143,12 @@ static bool run_injector(struct as_process *p, const struct as_payload *payload,
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     errno = saved;
-    struct as_injector_report told = {0};
-    bool ok = pid > 0 ? await_injector(ends[0], payload, pid, &told, err)
+    struct as_injector_report outcome = {0};
+    bool ok = pid > 0 ? await_injector(ends[0], payload, pid, &outcome, err)
                       : as_fail_errno(err, AS_INTERNAL, "cannot start the injector process");
-    *out = told.result;
+    *out = outcome.result;
     close(ends[0]);
-    while (pid > 0 && !told.late && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    while (pid > 0 && !outcome.late && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     return ok;
 }

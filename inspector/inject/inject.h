@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Carrying the agent into a process that runs: from outside, with no debugger, without stopping more of it than one thread.
 //
-//   refusals.c  which processes are left alone, and why
-//   mappings.c  ... and where it may not have many more mappings
-//   filters.c   ... and where seccomp filters stand in the way
-//   plan.c    what has to be known beforehand: addresses of functions, and where code lies that holds locks
-//   find_thread.c  which thread does it
-//   thread_safety.c   may this thread, here and now, call dlopen?
+//   refusals.c           which processes are left alone, and why
+//   mappings.c           ... and where it may not have many more mappings
+//   filters.c            ... and where seccomp filters stand in the way
+//   plan.c               what has to be known beforehand: addresses of functions, and where code lies that holds locks
+//   find_thread.c        which thread does it
+//   thread_safety.c      may this thread, here and now, call dlopen?
 //   return_breakpoint.c  meeting a thread in its own code that is inside libc nearly always
-//   call.c    a stopped thread calls a function, and is put back exactly as it was
-//   frame_*.c ... even when we are killed meanwhile
-//   injector.c   the process of ours that does it, so that nothing is left half done when we are killed
-//   client.c  talking with the agent, once it is there
-//   carry.c   the recorder's code, for a profile
-//   instruction.c  what stands at the beginning of a function, and the same elsewhere
+//   call.c               a stopped thread calls a function, and is put back exactly as it was
+//   frame_*.c            ... even when we are killed meanwhile
+//   injector.c           the process of ours that does it, so that nothing is left half done when we are killed
+//   client.c             talking with the agent, once it is there
+//   load_recorder.c      the recorder's code, for a profile
+//   instruction.c        what stands at the beginning of a function, and the same elsewhere
 //   entry_plan.c, entry_patch.c, entry_guard.c  the recorder's hooks at the entries of libc's functions
 //
 // docs/injection.md explains the whole, with what was measured.
@@ -32,5 +32,5 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
                struct as_error *err);
 
 // Finds libarenascope.so: $ARENASCOPE_LIBRARY, else beside our own program, or where it is installed or built with it. Writes
-// its path; AS_NO_TARGET says where was looked.
+// its path; AS_NO_TARGET says where was inspected.
 bool as_inject_library(char *path, size_t size, struct as_error *err);

@@ -24,16 +24,16 @@
 enum {
     STACK_BYTES = 256 * 1024, // for the loader, and for our constructor and its call of pthread_create
     TEXT_BYTES = 4096,        // at its lower end, for the strings that we pass
-    RETRY_NS = 200000,        // between two threads that look safe
+    RETRY_NS = 200000,        // between two threads that seem safe
     YIELD_NS = 10000000,      // before another try where another thread has the loader's lock
-    CANDIDATES = 8,           // threads that look safe, but cannot be taken hold of, before we give up
+    CANDIDATES = 8,           // threads that seem safe, but cannot be taken hold of, before we give up
 };
 
 struct injector {
     struct as_process *p;
     const struct as_payload *payload;
     int socket;
-    struct as_injector_report told;
+    struct as_injector_report outcome;
     const char *doing; // for the watchdog
     struct as_remote remote;
     uint64_t stack;    // in the target
@@ -43,14 +43,14 @@ struct injector {
     bool yielded; // another thread had the loader's lock: to be tried again
 };
 
-static void nap(long ns)
+static void sleep_ns(long ns)
 {
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-static void tell(const struct injector *c)
+static void send_result(const struct injector *c)
 {
-    while (send(c->socket, &c->told, sizeof c->told, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    while (send(c->socket, &c->outcome, sizeof c->outcome, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
 }
 
@@ -63,26 +63,26 @@ static void say_late(void *context)
     char why[128] = "";
     if (!as_plan_loader_is_busy(c->payload->plan, &c->p->base, why, sizeof why))
         snprintf(why, sizeof why, "the loader's lock is free");
-    as_fail(&c->told.err, AS_DENIED,
+    as_fail(&c->outcome.err, AS_DENIED,
             "process %d: thread %d has been in %s for %llu ms (%s). The call cannot be interrupted without harm: the "
             "injector, process %d, waits for its return and then restores the thread",
             c->p->base.pid, c->remote.tid, c->doing, (unsigned long long)(c->payload->watchdog_ns / 1000000), why,
             getpid());
-    c->told.late = true;
-    tell(c);
+    c->outcome.late = true;
+    send_result(c);
 }
 
 // Called when a system call has not returned, although it was interrupted.
 static void say_stuck(void *context)
 {
     struct injector *c = context;
-    as_fail(&c->told.err, AS_DENIED,
+    as_fail(&c->outcome.err, AS_DENIED,
             "process %d: thread %d has been in a system call made for arenadump for %llu ms, and the call cannot be "
             "interrupted: the injector, process %d, waits for its return and then restores the thread",
             c->p->base.pid, c->remote.tid, (unsigned long long)(2 * c->payload->watchdog_ns / 1000000), getpid());
-    if (!c->told.late) {
-        c->told.late = true;
-        tell(c);
+    if (!c->outcome.late) {
+        c->outcome.late = true;
+        send_result(c);
     }
 }
 
@@ -97,7 +97,7 @@ static struct as_call call_of(struct injector *c)
         .errno_at = c->errno_at,
         .errno_value = c->errno_value,
         .watchdog_ns = c->payload->watchdog_ns,
-        .late = c->told.late ? NULL : say_late,
+        .late = c->outcome.late ? NULL : say_late,
         .context = c,
         .yielded = &c->yielded,
     };
@@ -158,9 +158,9 @@ static uint64_t largest_file(const struct injector *c)
 }
 
 // Fills a memfd of the target's: the thread maps it, and we write into the thread's memory. We open nothing: a descriptor's
-// number is a name, which another thread of the target's may make any other file's at any moment (dup2), and then what
+// number is a name, which another thread of the target's may make any other file's at any time (dup2), and then what
 // the target may only read would be written with our rights. Memory of the target's is its own, whatever is mapped there.
-static bool fill(struct injector *c, int fd, struct as_error *err)
+static bool fill_memfd(struct injector *c, int fd, struct as_error *err)
 {
     uint64_t size = c->payload->size;
     uint64_t largest = largest_file(c);
@@ -216,7 +216,7 @@ static bool load_from(struct injector *c, int fd, uint64_t *wake, struct as_erro
     char path[64];
     uint64_t handle = 0;
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
-    if (!fill(c, fd, err) || !put_text(c, path, err))
+    if (!fill_memfd(c, fd, err) || !put_text(c, path, err))
         return false;
     as_yield_begin(&c->yield, c->p, c->payload->plan, &c->p->tracees.items[c->p->tracees.count - 1],
                    (struct as_range){c->stack, c->stack + STACK_BYTES});
@@ -267,7 +267,7 @@ static bool load(struct injector *c, uint64_t *wake, struct as_error *err)
     return close_there(c, fd, ok ? err : &late) && ok;
 }
 
-// What the thread's errno is, between a call that failed and the application's look at why.
+// What the thread's errno is, between a call that failed and the application's inspect why.
 static bool find_errno(struct injector *c, struct as_error *err)
 {
     uint64_t at = 0;
@@ -291,7 +291,7 @@ static bool load_and_wake(struct injector *c, struct as_error *err)
     const struct as_call call = call_of(c);
     if (!as_call_shelter(&call, err))
         return false;
-    c->told.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;
+    c->outcome.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;
     bool ok = (wake != 0 || load(c, &wake, err)) && invoke(c, AS_AGENT_WAKE, wake, 0, 0, &result, err);
     if (ok && (int)result != 0)
         ok = as_fail(err, AS_DENIED, "the agent is in process %d, but could not start its thread: %s", c->p->base.pid,
@@ -299,7 +299,7 @@ static bool load_and_wake(struct injector *c, struct as_error *err)
     return ok;
 }
 
-static bool work(struct injector *c, struct as_error *err)
+static bool run_injection(struct injector *c, struct as_error *err)
 {
     const uint64_t map[6] = {
         0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0};
@@ -323,7 +323,7 @@ static bool take_hold(struct injector *c, struct as_error *err)
     struct as_process *p = c->p;
     uint64_t began = as_now_ns();
     const struct as_thread_search search = {p, c->payload->plan, c->payload->patience_ns, c->payload->force,
-                                            &c->told.result};
+                                            &c->outcome.result};
     for (int asked = 0; asked < CANDIDATES && as_find_thread(&search, began, err);) {
         const struct as_tracee *tracee = &p->tracees.items[p->tracees.count - 1];
         uint64_t instruction = as_remote_instruction(p, c->payload->plan->system.items, c->payload->plan->system.count);
@@ -338,7 +338,7 @@ static bool take_hold(struct injector *c, struct as_error *err)
         as_process_resume(&p->base);
         // A thread that has a fault pending may serve when its handler has run.
         asked += err->code != AS_DENIED;
-        nap(RETRY_NS);
+        sleep_ns(RETRY_NS);
     }
     return false;
 }
@@ -352,13 +352,13 @@ static bool inject_once(struct injector *c, struct as_error *err)
     bool ok = take_hold(c, err);
     uint64_t began = as_now_ns();
     if (ok) {
-        ok = work(c, err);
+        ok = run_injection(c, err);
         struct as_error late;
         ok = as_remote_end(&c->remote, ok ? err : &late) && ok;
     }
     as_give_back_stop(p, c->remote.tid, c->remote.signal);
     as_process_resume(&p->base);
-    c->told.result.away_ns = as_now_ns() - began;
+    c->outcome.result.away_ns = as_now_ns() - began;
     return ok;
 }
 
@@ -366,9 +366,9 @@ static bool inject_patiently(struct injector *c, struct as_error *err)
 {
     uint64_t deadline = as_now_ns() + c->payload->patience_ns;
     while (!inject_once(c, err)) {
-        if (!c->yielded || c->told.late || as_now_ns() > deadline)
+        if (!c->yielded || c->outcome.late || as_now_ns() > deadline)
             return false;
-        nap(YIELD_NS);
+        sleep_ns(YIELD_NS);
     }
     return true;
 }
@@ -379,11 +379,11 @@ _Noreturn void as_injector_run(struct as_process *p, const struct as_payload *pa
     struct injector c = {.p = p, .payload = payload, .socket = socket};
     struct as_error err = {0};
     if (inject_patiently(&c, &err))
-        c.told.err.code = AS_OK;
+        c.outcome.err.code = AS_OK;
     else
-        c.told.err = err;
-    c.told.late = false;
-    tell(&c);
+        c.outcome.err = err;
+    c.outcome.late = false;
+    send_result(&c);
     // A thread that would not stop, and has not been let go yet: the kernel does it as we end.
     _exit(0);
 }

@@ -121,11 +121,11 @@ static bool carry(const struct as_client *client, struct as_target *t, const cha
     return as_elf_open(&c.elf, fd, err) && carry_from(&c, reply, err);
 }
 
-bool as_carry_and_record(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                         bool entries, uint64_t *page, struct as_error *err)
+bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
+                            bool entries, uint64_t *page, struct as_error *err)
 {
     struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL,
-                                         .operation = entries ? AS_CONTROL_RECORD_ENTRIES : AS_CONTROL_RECORD};
+                                         .operation = entries ? AS_CONTROL_PROFILE_ENTRIES : AS_CONTROL_PROFILE};
     struct as_control_reply reply;
     *page = 0;
     if (strlen(rates) >= sizeof request.rates)
@@ -138,9 +138,9 @@ bool as_carry_and_record(const struct as_client *client, struct as_target *t, co
     return ok;
 }
 
-bool as_record_end(const struct as_client *client, uint64_t *page, struct as_error *err)
+bool as_load_recorder_end(const struct as_client *client, uint64_t *page, struct as_error *err)
 {
-    const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_RECORD_END};
+    const struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL, .operation = AS_CONTROL_PROFILE_END};
     struct as_control_reply reply;
     bool ok = as_client_ask(client, &request, &reply, NULL, err);
     *page = ok ? reply.missing.entries : 0;

@@ -9,7 +9,7 @@
 // them. `library`: of the agent; NULL: as_inject_library finds it. `entries`: without hooks in slots; those at entries are the caller's to
 // write (inject/entry_guard.h). *page: for such hooks, if the process has one; 0. AS_USAGE: the recorder refuses, and why.
 // AS_UNSUPPORTED: the agent cannot record, or is another build than the library.
-bool as_carry_and_record(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                         bool entries, uint64_t *page, struct as_error *err);
+bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
+                            bool entries, uint64_t *page, struct as_error *err);
 // Ends any profile of the process's. *page: as above.
-bool as_record_end(const struct as_client *client, uint64_t *page, struct as_error *err);
+bool as_load_recorder_end(const struct as_client *client, uint64_t *page, struct as_error *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // dlopen waits for the loader's lock where another thread holds it: one in dlclose, say, whose library's destructor waits for a
 // thread that it has told to end. If the thread that we have is the one, both would wait for ever. So it does not wait for
-// long: it is taken out of dlopen again, lets its own work go on, and another moment is looked for.
+// long: it is taken out of dlopen again, lets its own work go on, and another time is searched for.
 //
 // It can be taken out at this one place, because it is the first lock that dlopen takes and nothing has been done by then but
 // one thing: a variable of the thread's says where, on our stack, to go in case of an error.

@@ -12,10 +12,10 @@ struct as_inject_options {
     bool everywhere;     // what is asked for runs in all threads (the recorder)
     unsigned mappings;   // besides the agent's own (AS_RECORDER_MAPPINGS): there must be room before anything is loaded
     bool present_only;   // an agent that is there already is woken; none is loaded
-    uint64_t patience_ns; // for which a safe thread is looked for; 0: AS_INJECT_PATIENCE_NS
+    uint64_t patience_ns; // for which a safe thread is searched for; 0: AS_INJECT_PATIENCE_NS
     uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
 };
-// Mappings, which vm.max_map_count limits. Measured are at most 12 while the library is loaded, and 28 with a recording of a process
+// Mappings, which vm.max_map_count limits. Measured are at most 12 while the library is loaded, and 28 with a profile of a process
 // with twenty threads; the rest is for libc versions and programs that need more.
 enum {
     AS_AGENT_MAPPINGS = 32,
@@ -35,7 +35,7 @@ struct as_inject_result {
     uint32_t how;       // as_injected
     pid_t tid;          // the thread that did it
     char where[192];    // what that thread was doing: "waiting in system call 232"
-    uint64_t looks;     // at threads, until one would do
+    uint64_t attempts;  // at threads, until one would do
     uint64_t search_ns; // for how long
     uint64_t away_ns;   // how long that thread was kept from its own work
 };

@@ -22,8 +22,8 @@ static const char *const callers[] = {"fork", "__libc_fork", "_Fork", "exit", "_
 
 // Exported functions that wait while they hold a lock of libc's, for something else than a lock: for all other threads to handle
 // SIGSETXID (with the lock of the list of threads), for the kernel to make a process (with those of all arenas).
-static const char *const holders[] = {"setuid",    "setgid",    "seteuid",   "setegid", "setreuid",    "setregid",
-                                      "setresuid", "setresgid", "setgroups", "fork",    "__libc_fork", "_Fork"};
+static const char *const lock_owners[] = {"setuid",    "setgid",    "seteuid",   "setegid", "setreuid",    "setregid",
+                                          "setresuid", "setresgid", "setgroups", "fork",    "__libc_fork", "_Fork"};
 
 static bool defined(const struct as_module *module, const char *name, Elf64_Sym *symbol)
 {
@@ -38,7 +38,7 @@ static uint64_t function(const struct as_module *module, const char *name)
                                                                                        : 0;
 }
 
-static bool add(as_range_vec *ranges, uint64_t start, uint64_t end, struct as_error *err)
+static bool add_range(as_range_vec *ranges, uint64_t start, uint64_t end, struct as_error *err)
 {
     struct as_range *range = as_vec_add(ranges, err);
     if (range)
@@ -53,7 +53,7 @@ static bool add_segments(as_range_vec *ranges, const struct as_module *module, u
     for (uint32_t i = 0; ok && i < module->elf.load_count; i++) {
         const struct as_elf_load *load = &module->elf.loads[i];
         if (load->flags & kind)
-            ok = add(ranges, module->base + load->vaddr, module->base + load->vaddr + load->memsz, err);
+            ok = add_range(ranges, module->base + load->vaddr, module->base + load->vaddr + load->memsz, err);
     }
     return ok;
 }
@@ -66,7 +66,8 @@ static bool add_functions(as_range_vec *ranges, const struct as_module *module, 
     for (size_t i = 0; ok && i < count; i++) {
         Elf64_Sym symbol;
         if (defined(module, names[i], &symbol) && symbol.st_size != 0)
-            ok = add(ranges, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size, err);
+            ok =
+                add_range(ranges, module->base + symbol.st_value, module->base + symbol.st_value + symbol.st_size, err);
     }
     return ok;
 }
@@ -147,7 +148,7 @@ static bool see(struct as_plan *plan, struct as_target *t, const struct as_modul
         see_libc(plan, module, is_libc);
     return add_segments(&plan->system, module, PF_X, err) && add_segments(&plan->data, module, PF_W, err) &&
            add_functions(&plan->callers, module, callers, sizeof callers / sizeof callers[0], err) &&
-           add_functions(&plan->holders, module, holders, sizeof holders / sizeof holders[0], err);
+           add_functions(&plan->lock_owners, module, lock_owners, sizeof lock_owners / sizeof lock_owners[0], err);
 }
 
 // The first place in libc's code where these bytes stand; 0: none.
@@ -195,12 +196,12 @@ static uint64_t find_restorer(struct as_target *t, const struct as_mapping *vdso
 }
 
 // The kernel's own restorer is in the vdso; libc has none. Of libc's system calls the generic one, syscall(), has nothing between
-// the call and the return but a look at whether it failed.
+// the call and the return but a snapshot of whether it failed.
 static void see_way_back(struct as_plan *plan, struct as_target *t, const struct as_libc *libc)
 {
-    static const uint8_t SYSCALL_LOOK[] = {0x01, 0x00, 0x00, 0xd4, 0x1f, 0xfc, 0x3f, 0xb1,  // svc #0; cmn x0, #4095
-                                           0x42, 0x00, 0x00, 0x54, 0xc0, 0x03, 0x5f, 0xd6}; // b.cs ...; ret
-    plan->way.syscall_return = find_code(t, libc, SYSCALL_LOOK, sizeof SYSCALL_LOOK);
+    static const uint8_t SYSCALL_BYTES[] = {0x01, 0x00, 0x00, 0xd4, 0x1f, 0xfc, 0x3f, 0xb1,  // svc #0; cmn x0, #4095
+                                            0x42, 0x00, 0x00, 0x54, 0xc0, 0x03, 0x5f, 0xd6}; // b.cs ...; ret
+    plan->way.syscall_return = find_code(t, libc, SYSCALL_BYTES, sizeof SYSCALL_BYTES);
     for (size_t i = 0; i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         if (strcmp(as_mapping_path(t, m), "[vdso]") == 0)
@@ -228,11 +229,11 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
     see_way_back(plan, t, libc);
     for (size_t i = 0; ok && i < m->libcs.count; i++)
         ok = m->libcs.items[i].malloc_end == 0 ||
-             add(&plan->malloc, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
+             add_range(&plan->malloc, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
     for (size_t i = 0; ok && i < t->mappings.count; i++) {
         const struct as_mapping *map = &t->mappings.items[i];
         if (strcmp(as_mapping_path(t, map), "[vdso]") == 0)
-            ok = add(&plan->system, map->start, map->end, err);
+            ok = add_range(&plan->system, map->start, map->end, err);
     }
     if (ok && plan->loader.end == 0)
         ok = as_fail(err, AS_UNSUPPORTED,
@@ -255,7 +256,7 @@ void as_plan_free(struct as_plan *plan)
     as_vec_free(&plan->data);
     as_vec_free(&plan->malloc);
     as_vec_free(&plan->callers);
-    as_vec_free(&plan->holders);
+    as_vec_free(&plan->lock_owners);
 }
 
 // A recursive mutex of nptl that is held (struct __pthread_mutex_s): lock, count, owner, nusers, kind.
@@ -273,7 +274,7 @@ bool as_plan_loader_is_busy(const struct as_plan *plan, struct as_target *t, cha
         snprintf(why, why_size, "its loader is adding or removing objects");
         return true;
     }
-    // Where in _rtld_global the locks are differs from version to version; what a held one looks like does not.
+    // Where in _rtld_global the locks are differs from version to version; what a held one resembles does not.
     uint8_t bytes[RTLD_GLOBAL_MOST];
     size_t length = (size_t)(plan->loader.end - plan->loader.start);
     if (!as_target_read(t, plan->loader.start, bytes, length)) {

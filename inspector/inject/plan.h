@@ -23,9 +23,10 @@ struct as_plan {
     as_range_vec loader_code; // of it, the loader's
     as_range_vec malloc;      // and malloc's
     as_range_vec callers;     // functions that call back into the application, and nothing should be loaded from there
-    as_range_vec holders; // functions that hold a lock, which dlopen or the start of a thread needs, while they wait
-    bool hooked;          // malloc calls the application with an arena locked (__morecore, until 2.33)
-    as_range_vec data;    // where libc and the loader have their own locks
+    as_range_vec
+        lock_owners;   // functions that hold a lock, which dlopen or the start of a thread needs, while they wait
+    bool hooked;       // malloc calls the application with an arena locked (__morecore, until 2.33)
+    as_range_vec data; // where libc and the loader have their own locks
 };
 
 // Finds all this by reading mapped files. AS_NO_MALLOC, AS_UNSUPPORTED: why there can be no injection.
@@ -56,7 +57,7 @@ bool as_thread_is_safe(struct as_target *t, const struct as_plan *plan, const st
 
 // return_breakpoint.c
 // Lets a stopped thread that is inside libc run on until it comes back to the program's own code. True: it is stopped there,
-// or where else it was when it took too long, with its registers. False: what is known of the tracee is what as_tracee_look
+// or where else it was when it took too long, with its registers. False: what is known of the tracee is what as_tracee_read_registers
 // leaves; it may have ended.
 bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, struct as_tracee *tracee);
 

@@ -56,7 +56,7 @@ static bool shares_memory(const struct as_process *p, pid_t *parent)
 static bool refuse_now(const struct as_process *p, struct as_error *err)
 {
     int pid = p->base.pid;
-    // In this order: who is stopped for a tracer ('t'), and has none a moment later, has been let go of.
+    // In this order: who is stopped for a tracer ('t'), and has none a little later, has been let go of.
     struct as_proc_stat stat;
     bool stopped = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
     uint64_t tracer = as_proc_status(p->view_fd, "status", "TracerPid:");

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    WORDS = 256,      // of the stack, in which the return address is looked for
+    WORDS = 256,      // of the stack, in which the return address is searched for
     AMBUSH_MS = 50,   // for which the thread may run into it
     TRAP_BY_PERF = 6, // si_code TRAP_PERF, which older headers lack
 };
@@ -68,7 +68,7 @@ static int set_breakpoint(pid_t tid, uint64_t address)
 // Waits for the thread to stop; false: it has ended, or did not stop by then.
 static bool await_stop(struct as_tracee *tracee, uint64_t deadline)
 {
-    while (as_tracee_look(tracee)) {
+    while (as_tracee_read_registers(tracee)) {
         if (tracee->stopped)
             return true;
         if (as_now_ns() > deadline)
@@ -112,7 +112,7 @@ bool as_return_breakpoint(struct as_process *p, const struct as_plan *plan, stru
         ptrace(PTRACE_INTERRUPT, tracee->tid, 0, 0);
         met = await_stop(tracee, as_now_ns() + STOP_NS);
     }
-    // A trap has come, or is to be looked for no more: nothing may be left that could raise another.
+    // A trap has come, or is to be searched for no more: nothing may be left that could raise another.
     as_close_fd(&fd);
     if (met)
         take_queued_trap(p, tracee);

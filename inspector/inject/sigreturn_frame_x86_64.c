@@ -4,7 +4,7 @@
 //
 // The vector state in it is not what ptrace gives. ptrace gives room for every feature of the processor; the kernel takes
 // back only a state that is no larger than the thread's own, and of a larger one restores x87 and SSE alone, without an error. A
-// thread's own state has room for a feature on demand (AMX's tiles) from the thread's first use of it on: not from the moment
+// thread's own state has room for a feature on demand (AMX's tiles) from the thread's first use of it on: not from the time
 // when its process was permitted to (ARCH_REQ_XCOMP_PERM), and not in a thread that another one has made since. A feature
 // that is in use says so in the state's header, and has its room. One that is not is left out of the frame: the kernel then
 // sets it to what it is when not in use.

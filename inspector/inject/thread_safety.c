@@ -3,9 +3,9 @@
 //
 //   - It waits in a system call, and not for a lock of libc's, of the loader's or of an arena. Whoever waits in there for
 //     anything else has let go of them: malloc waits for nothing but its locks, the loader only with its own lock held, which
-//     is looked at apart (as_plan_loader_is_busy). All but setuid and its like, which wait for other threads: whoever waits for
+//     is inspected apart (as_plan_loader_is_busy). All but setuid and its like, which wait for other threads: whoever waits for
 //     a futex must not have been called by them. And all but who starts a thread or a process: the call is made again when
-//     a signal comes, and so looks like a wait; fork has all arenas locked there, pthread_create all signals blocked.
+//     a signal comes, and so resembles a wait; fork has all arenas locked there, pthread_create all signals blocked.
 //   - Or it runs code that is neither libc's nor the loader's. (Where malloc itself may have called that, with an arena locked,
 //     which old versions could be made to do: none of the nearest words of its stack is a return address into malloc.)
 //   - And it is not in a function that fork or exit has called: the nearest words again.
@@ -13,7 +13,7 @@
 //   - Where it is in a signal handler, all this holds for the place that the signal interrupted as well.
 //
 // Little is asked of the stack, for stacks are full of old words: who waits in its first call of read has the loader's
-// return addresses of a moment ago in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
+// return addresses of just before in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
 #include "inject/thread_safety_arch.h"
@@ -89,7 +89,7 @@ static bool is_safe(struct as_target *t, const struct as_plan *plan, struct as_p
         if (is_place_safe(t, plan, &at, reason, sizeof reason)) {
             if (count == 0)
                 snprintf(reason, sizeof reason, "its stack cannot be read");
-            else if (at.on_futex && is_called_by(t, &plan->holders, &at, words, count))
+            else if (at.on_futex && is_called_by(t, &plan->lock_owners, &at, words, count))
                 snprintf(reason, sizeof reason, "it waits in setuid, a similar call or fork, with a lock held");
             else if (!lenient && is_called_by(t, &plan->callers, &at, words, count))
                 snprintf(reason, sizeof reason, "it runs code that fork or exit has called");

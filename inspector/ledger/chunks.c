@@ -150,7 +150,7 @@ static void tally(struct as_tally *t, uint64_t size)
 }
 
 // Counts by class and by size. False when our memory ran out.
-static bool count(struct as_ledger_builder *b, uint64_t size, enum as_chunk_class class)
+static bool count_chunk(struct as_ledger_builder *b, uint64_t size, enum as_chunk_class class)
 {
     if (class == AS_CHUNK_TOP) {
         tally(&b->tallies->top, size);
@@ -220,7 +220,7 @@ bool as_ledger_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, 
         bool trims = class == AS_CHUNK_BINNED || (class == AS_CHUNK_FASTBIN && b->trims_fastbins);
         if (b->chunks && !as_chunk_write(b->chunks, c, b->err))
             return false;
-        if (!count(b, size, class))
+        if (!count_chunk(b, size, class))
             return false;
         claim(b, c, first, last, class);
         if (class == AS_CHUNK_IN_USE) {

@@ -57,7 +57,7 @@ struct as_releasable as_releasable_pages(const struct as_view *v)
     uint32_t counted = UINT32_MAX; // the heaps of an arena follow one another
     for (uint64_t i = 0; i < v->heap_count; i++) {
         const struct as_heap_record *h = &v->heaps[i];
-        // Most pages of most arenas are in use: the row tells without a look at each.
+        // Most pages of most arenas are in use: the row tells without a snapshot of each.
         if (h->arena == UINT32_MAX || v->arenas[h->arena].ledger.releasable == 0)
             continue;
         struct as_releasable found = pages_of(v, h);

@@ -123,7 +123,7 @@ static bool add_pages(struct as_ledger_builder *b, uint64_t start, uint64_t end)
     return true;
 }
 
-static bool begin(struct as_ledger_builder *b, struct as_heap_record record)
+static bool begin_heap(struct as_ledger_builder *b, struct as_heap_record record)
 {
     b->heap = as_vec_add(&b->part->heaps, b->err);
     if (!b->heap)
@@ -155,13 +155,13 @@ bool as_ledger_begin(struct as_ledger_builder *b, const struct as_heap *heap, co
     // systrim acts only where brk is still where malloc left it.
     if (arena->main && heap->has_top && heap->kind == AS_HEAP_BRK && as_align_up(heap->end, page_size) == brk_end)
         b->systrim_unit = as_systrim_unit(par, page_size);
-    return begin(b, (struct as_heap_record){
-                        .start = heap->start,
-                        .end = heap->end,
-                        .arena = heap->arena,
-                        .kind = heap->kind,
-                        .protected_end = heap->protected_end,
-                    });
+    return begin_heap(b, (struct as_heap_record){
+                             .start = heap->start,
+                             .end = heap->end,
+                             .arena = heap->arena,
+                             .kind = heap->kind,
+                             .protected_end = heap->protected_end,
+                         });
 }
 
 bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
@@ -178,7 +178,7 @@ bool as_ledger_mmapped(struct as_ledger_builder *b, const struct as_mmapped *m)
         .kind = AS_HEAP_MMAPPED,
         .protected_end = m->map_end,
     };
-    if (!begin(b, record))
+    if (!begin_heap(b, record))
         return false;
     const struct as_chunk parts[] = {
         {m->map_start, (m->chunk - m->map_start) | AS_CHUNK_METADATA},

@@ -11,7 +11,8 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
                     struct as_chunk_writer *chunks, struct as_collecting collecting, struct as_error *err);
 void as_ledger_close(struct as_ledger_builder *b);
 
-// What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the store's, as it is its turn.
+// What is counted from now on goes to `part`, all zero; `in_place`: its pages straight to the store's, as no part before it is still to be
+// added.
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place);
 // Appends a part to the store, whose pages are then the store's, and frees it. AS_NO_MEMORY.
 bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part, struct as_error *err);

@@ -10,9 +10,9 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-bool as_page_users_open(struct as_page_users *u, uint32_t holders)
+bool as_page_users_open(struct as_page_users *u, uint32_t users)
 {
-    u->holders = holders;
+    u->users = users;
     u->page = UINT64_MAX;
     size_t count = u->store->heaps.count;
     if (!as_vec_reserve(&u->heaps, count + 1, u->err))
@@ -21,13 +21,13 @@ bool as_page_users_open(struct as_page_users *u, uint32_t holders)
         u->heaps.items[u->heaps.count++] = u->store->heaps.items[i];
     if (count > 0)
         qsort(u->heaps.items, count, sizeof *u->heaps.items, by_start);
-    u->places = as_memory_map(holders * sizeof *u->places + 1, "the holders of pages", u->err);
+    u->places = as_memory_map(users * sizeof *u->places + 1, "the users of pages", u->err);
     return u->places != NULL;
 }
 
 void as_page_users_close(struct as_page_users *u)
 {
-    as_memory_unmap(u->places, u->holders * sizeof *u->places + 1);
+    as_memory_unmap(u->places, u->users * sizeof *u->places + 1);
     as_vec_free(&u->heaps);
     as_vec_free(&u->here);
 }
@@ -57,7 +57,7 @@ static bool close_page(struct as_page_users *u)
     struct as_used_page used = {
         .page = u->page,
         .here = u->here.items,
-        .holders = u->here.count,
+        .users = u->here.count,
         .chunks = u->chunks,
         .stranded = page->residency & AS_RES_PRESENT ? ((uint64_t)page->binned + page->top) * AS_UNIT : 0,
     };
@@ -66,15 +66,15 @@ static bool close_page(struct as_page_users *u)
 }
 
 // On the current page.
-static bool put_here(struct as_page_users *u, uint32_t holder, uint64_t bytes)
+static bool put_here(struct as_page_users *u, uint32_t user, uint64_t bytes)
 {
-    struct as_page_user_place *place = &u->places[holder];
+    struct as_page_user_place *place = &u->places[user];
     u->chunks++;
     if (place->page != u->page + 1) {
         struct as_page_user *added = as_vec_add(&u->here, u->err);
         if (!added)
             return false;
-        *added = (struct as_page_user){.holder = holder};
+        *added = (struct as_page_user){.user = user};
         *place = (struct as_page_user_place){u->page + 1, (uint32_t)(added - u->here.items)};
     }
     u->here.items[place->place].count++;
@@ -82,7 +82,7 @@ static bool put_here(struct as_page_users *u, uint32_t holder, uint64_t bytes)
     return true;
 }
 
-static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t holder, uint64_t bytes)
+static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t user, uint64_t bytes)
 {
     if (page != u->page) {
         if (!close_page(u))
@@ -90,14 +90,14 @@ static bool put_on_page(struct as_page_users *u, uint64_t page, uint32_t holder,
         u->page = page;
         u->chunks = 0;
     }
-    return put_here(u, holder, bytes);
+    return put_here(u, user, bytes);
 }
 
-bool as_page_users_put(struct as_page_users *u, uint32_t holder, uint64_t address, uint64_t size)
+bool as_page_users_put(struct as_page_users *u, uint32_t user, uint64_t address, uint64_t size)
 {
     uint64_t end = address + size;
     if (address >= u->from && end <= u->until && size > 0) // most chunks: they need no heap, and no division
-        return put_here(u, holder, size);
+        return put_here(u, user, size);
     const struct as_heap_record *heap = as_page_users_heap(u, address);
     if (!heap)
         return true;
@@ -106,7 +106,7 @@ bool as_page_users_put(struct as_page_users *u, uint32_t holder, uint64_t addres
     for (uint64_t at = address; at < end;) {
         uint64_t start = at / page_size * page_size, next = start + page_size, index = (at - base) / page_size;
         if (index >= heap->page_count ||
-            !put_on_page(u, heap->first_page + index, holder, (next < end ? next : end) - at))
+            !put_on_page(u, heap->first_page + index, user, (next < end ? next : end) - at))
             return index >= heap->page_count;
         u->from = start > heap->start ? start : heap->start;
         u->until = next < heap->end ? next : heap->end;

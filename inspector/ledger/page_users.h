@@ -6,7 +6,7 @@
 #include "model/store.h"
 
 struct as_page_user {
-    uint32_t holder;
+    uint32_t user;
     uint32_t count; // its chunks on the page
     uint64_t bytes; // of these on the page
 };
@@ -16,13 +16,13 @@ struct as_page_user {
 struct as_used_page {
     uint64_t page;
     struct as_page_user *here;
-    size_t holders;
+    size_t users;
     uint32_t chunks;
     uint64_t stranded;
 };
 typedef bool as_used_page_taker(void *context, const struct as_used_page *page);
 
-// Where a holder stood in `here` last.
+// Where a user stood in `here` last.
 struct as_page_user_place {
     uint64_t page; // and 1
     uint32_t place;
@@ -40,19 +40,19 @@ struct as_page_users {
     uint64_t from, until;                // its addresses, as far as they are the heap's
     uint32_t chunks;
     AS_VEC(struct as_page_user) here;
-    uint32_t holders;                  // how many numbers there are
-    struct as_page_user_place *places; // by holder
+    uint32_t users;                    // how many numbers there are
+    struct as_page_user_place *places; // by user
 };
 
-// For holders 0 to `holders` - 1. `u` has store, page_size, take, context and err, and is 0 otherwise. Close it in either case. AS_NO_MEMORY.
-bool as_page_users_open(struct as_page_users *u, uint32_t holders);
+// For users 0 to `users` - 1. `u` has store, page_size, take, context and err, and is 0 otherwise. Close it in either case. AS_NO_MEMORY.
+bool as_page_users_open(struct as_page_users *u, uint32_t users);
 void as_page_users_close(struct as_page_users *u);
 
 // The heap in which an address is; NULL: none.
 const struct as_heap_record *as_page_users_heap(struct as_page_users *u, uint64_t address);
 
 // A chunk in use. One that lies in no heap is on no page. False: no memory, or `take` said so.
-bool as_page_users_put(struct as_page_users *u, uint32_t holder, uint64_t address, uint64_t size);
+bool as_page_users_put(struct as_page_users *u, uint32_t user, uint64_t address, uint64_t size);
 
 // After the last chunk.
 bool as_page_users_end(struct as_page_users *u);

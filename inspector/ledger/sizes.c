@@ -31,7 +31,7 @@ static struct as_size_count *slot_for(struct as_size_count *items, size_t slots,
     return &items[at];
 }
 
-static bool grow(struct as_sizes *s)
+static bool grow_sizes(struct as_sizes *s)
 {
     AS_VEC(struct as_size_count) bigger = {0};
     size_t slots = s->slots * 2;
@@ -50,7 +50,7 @@ static bool grow(struct as_sizes *s)
 
 struct as_size_count *as_sizes_large(struct as_sizes *s, uint64_t size)
 {
-    if (s->large.count * 2 >= s->slots && !grow(s))
+    if (s->large.count * 2 >= s->slots && !grow_sizes(s))
         return NULL;
     struct as_size_count *slot = slot_for(s->large.items, s->slots, size);
     if (slot->record.chunk_size == 0) {

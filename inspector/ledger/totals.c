@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void add(uint64_t *to, uint64_t value)
+static void add_to_total(uint64_t *to, uint64_t value)
 {
     *to = as_add(*to, value);
 }
@@ -14,7 +14,7 @@ static void add(uint64_t *to, uint64_t value)
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from)
 {
     for (int row = 0; row < AS_ROW_COUNT; row++)
-        add(as_row_of(to, row), ((const uint64_t *)from)[row]);
+        add_to_total(as_row_of(to, row), ((const uint64_t *)from)[row]);
 }
 
 uint64_t as_ledger_resident(const struct as_ledger *rows)
@@ -25,7 +25,7 @@ uint64_t as_ledger_resident(const struct as_ledger *rows)
         // Where a runtime's memory is not known, the rows that hold it count it.
         bool elsewhere = as_rows[row].owner == AS_ROW_OF_RUNTIME && value == AS_UNKNOWN;
         if (as_rows[row].kind == AS_ROW_RESIDENT && !elsewhere)
-            add(&sum, value);
+            add_to_total(&sum, value);
     }
     return sum;
 }
@@ -136,7 +136,7 @@ static const char *why_more(const struct as_mapping *m)
 {
     if (m->kind == AS_MAP_ANON && (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_EXEC)) == 0)
         return "some kernels (seen: Linux 6.1) leave huge pages of memory that may not be accessed out of their counts";
-    return "the mapping changed during the look, or its zero pages cannot be told apart";
+    return "the mapping changed during the snapshot, or its zero pages cannot be told apart";
 }
 
 // Puts what a mapping holds besides malloc's memory into its rows.
@@ -146,11 +146,11 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     struct as_ledger *l = &b->store->totals.ledger;
     uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
     if (anonymous == AS_UNKNOWN) {
-        add(&l->other_file, AS_UNKNOWN);
-        add(&l->other_anon, AS_UNKNOWN);
-        add(&l->file_copies, AS_UNKNOWN);
-        add(&l->other_shmem, AS_UNKNOWN);
-        add(&l->stacks, AS_UNKNOWN);
+        add_to_total(&l->other_file, AS_UNKNOWN);
+        add_to_total(&l->other_anon, AS_UNKNOWN);
+        add_to_total(&l->file_copies, AS_UNKNOWN);
+        add_to_total(&l->other_shmem, AS_UNKNOWN);
+        add_to_total(&l->stacks, AS_UNKNOWN);
         return;
     }
     if (record->malloc_rss > anonymous) {
@@ -163,16 +163,16 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
     uint64_t rest = anonymous - record->malloc_rss;
     // A clone has no pages of files: where they could not be counted in the target either, only the private ones are known.
     uint64_t others = m->rss == AS_UNKNOWN ? AS_UNKNOWN : m->rss - anonymous;
-    add(m->kind == AS_MAP_SHMEM ? &l->other_shmem : &l->other_file, others);
+    add_to_total(m->kind == AS_MAP_SHMEM ? &l->other_shmem : &l->other_file, others);
     if (record->role == AS_ROLE_STACK) {
-        add(&l->stacks, rest);
+        add_to_total(&l->stacks, rest);
     } else if (m->kind != AS_MAP_ANON) {
-        add(&l->file_copies, rest);
+        add_to_total(&l->file_copies, rest);
     } else if (!all_found) {
         record->role = AS_ROLE_UNKNOWN;
-        add(&l->unknown, rest);
+        add_to_total(&l->unknown, rest);
     } else {
-        add(&l->other_anon, rest);
+        add_to_total(&l->other_anon, rest);
     }
 }
 
@@ -221,8 +221,8 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         memset(&totals->chunks, 0xff, sizeof totals->chunks); // AS_UNKNOWN
     if (stacks_unknown(t) && totals->ledger.stacks != AS_UNKNOWN) {
         // Which anonymous mappings are stacks cannot be told: neither row is known, only their sum.
-        add(&totals->ledger.unknown, totals->ledger.stacks);
-        add(&totals->ledger.unknown, totals->ledger.other_anon);
+        add_to_total(&totals->ledger.unknown, totals->ledger.stacks);
+        add_to_total(&totals->ledger.unknown, totals->ledger.other_anon);
         totals->ledger.stacks = totals->ledger.other_anon = AS_UNKNOWN;
     }
     as_ledger_runtimes_close(b);

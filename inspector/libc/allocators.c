@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool begins(const char *text, const char *prefix)
+static bool begins_with_prefix(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -25,7 +25,7 @@ decide(struct as_malloc *out, enum as_malloc_kind kind, const char *format, ...)
 
 bool as_module_is_malloc_debug(const struct as_module *module)
 {
-    return begins(module->elf.soname, "libc_malloc_debug.so");
+    return begins_with_prefix(module->elf.soname, "libc_malloc_debug.so");
 }
 
 static bool is_glibc(const struct as_modules *modules, const struct as_module *module)
@@ -34,14 +34,15 @@ static bool is_glibc(const struct as_modules *modules, const struct as_module *m
     if (module->elf.soname[0])
         return strcmp(module->elf.soname, "libc.so.6") == 0;
     // Of an object whose strings are in neither a file nor a core only the file's name is left.
-    return !module->has_file && (begins(name, "libc.so.6") || begins(name, "libc-2."));
+    return !module->has_file && (begins_with_prefix(name, "libc.so.6") || begins_with_prefix(name, "libc-2."));
 }
 
 // musl's libc is its own program interpreter, has no DT_SONAME, and is called libc.so or by a name that says musl.
 static bool is_musl(const struct as_modules *modules, const struct as_module *module)
 {
     const char *name = as_module_name(modules, module);
-    return begins(module->elf.soname, "libc.musl-") || begins(name, "ld-musl-") || begins(name, "libc.musl-") ||
+    return begins_with_prefix(module->elf.soname, "libc.musl-") || begins_with_prefix(name, "ld-musl-") ||
+           begins_with_prefix(name, "libc.musl-") ||
            (strcmp(name, "libc.so") == 0 && module->defines_malloc && module->elf.needed_count == 0);
 }
 
@@ -64,13 +65,13 @@ static enum as_malloc_kind kind_of(const struct as_modules *modules, const struc
         return AS_MALLOC_GLIBC;
     if (is_musl(modules, module))
         return AS_MALLOC_MUSL;
-    if (module->is_asan || begins(name, "libasan") || begins(name, "libclang_rt.asan"))
+    if (module->is_asan || begins_with_prefix(name, "libasan") || begins_with_prefix(name, "libclang_rt.asan"))
         return AS_MALLOC_ASAN;
-    if (module->is_jemalloc || begins(name, "libjemalloc"))
+    if (module->is_jemalloc || begins_with_prefix(name, "libjemalloc"))
         return AS_MALLOC_JEMALLOC;
-    if (module->is_tcmalloc || begins(name, "libtcmalloc"))
+    if (module->is_tcmalloc || begins_with_prefix(name, "libtcmalloc"))
         return AS_MALLOC_TCMALLOC;
-    if (module->is_mimalloc || begins(name, "libmimalloc"))
+    if (module->is_mimalloc || begins_with_prefix(name, "libmimalloc"))
         return AS_MALLOC_MIMALLOC;
     return AS_MALLOC_UNKNOWN;
 }
@@ -84,7 +85,7 @@ static const struct as_module *answering(const struct as_modules *modules)
     for (size_t i = 0; i < modules->list.count; i++) {
         const struct as_module *module = &modules->list.items[i];
         uint64_t rank = module->order;
-        if (!module->defines_malloc || begins(module->elf.soname, "ld-linux"))
+        if (!module->defines_malloc || begins_with_prefix(module->elf.soname, "ld-linux"))
             continue;
         if (modules->ordered && module->order == AS_NO_ORDER)
             continue;
@@ -111,7 +112,7 @@ static const struct as_module *find_module(const struct as_modules *modules,
 static bool is_valgrind(const struct as_modules *modules, const struct as_module *module)
 {
     // vgpreload_core and one of vgpreload_memcheck, _massif, ... are preloaded into whatever valgrind runs.
-    return begins(as_module_name(modules, module), "vgpreload_");
+    return begins_with_prefix(as_module_name(modules, module), "vgpreload_");
 }
 
 static bool is_go_program(const struct as_modules *modules, const struct as_module *module)

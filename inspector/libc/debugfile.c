@@ -58,7 +58,7 @@ static int open_by_build_id(const struct as_elf *elf, int root)
     return open_joined(elf, root, parts, sizeof parts / sizeof *parts);
 }
 
-// .gnu_debuglink: a name, to be looked for beside the object, in .debug beside it, and below usr/lib/debug.
+// .gnu_debuglink: a name, to be searched for beside the object, in .debug beside it, and below usr/lib/debug.
 static int open_by_link(const struct as_elf *elf, int root, const char *path)
 {
     Elf64_Shdr section;
@@ -83,7 +83,7 @@ static int open_by_link(const struct as_elf *elf, int root, const char *path)
     return fd < 0 ? open_joined(elf, root, apart, 4) : fd;
 }
 
-// What debuginfod's client has fetched before: it is only looked at, and nothing is fetched.
+// What debuginfod's client has fetched before: it is only inspected, and nothing is fetched.
 static int open_cached(const struct as_elf *elf, int root)
 {
     const char *cache = getenv("DEBUGINFOD_CACHE_PATH"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -6,7 +6,7 @@
 
 enum { MAX_CODE = 512 };
 
-// x86-64 instructions have no fixed length, and none is decoded here but the one looked for; what merely looks like it
+// x86-64 instructions have no fixed length, and none is decoded here but the one searched for; what merely resembles it
 // is told apart by what lies at its address.
 static bool decode_x86_64(const struct as_object *object, const uint8_t *code, size_t length, uint64_t address,
                           struct as_answer *answer)

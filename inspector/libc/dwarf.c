@@ -17,13 +17,13 @@
 static const uint64_t MOST_BYTES = UINT64_C(64) << 20;
 enum { MAX_UNITS = 64, MAX_UNITS_IN_ALL = 65536, MAX_DIES = 200000 };
 
-// The kinds of thing that are looked for, as bits of what was found.
+// The kinds of thing that are searched for, as bits of what was found.
 enum { STATE = 1, PAR = 2, HEAP_INFO = 4, TCACHE = 8, MAIN_ARENA = 16, MP = 32 };
 
 struct dwarf_reading {
     struct as_answer *answer;
     unsigned found;
-    unsigned dies; // looked at so far
+    unsigned dies; // inspected so far
 };
 
 struct member {
@@ -68,7 +68,7 @@ static const struct member par_members[] = {
     MEMBER(as_par_layout, "tcache_count", tcache_count),
 };
 
-// The next DIE at that level, if there is one, and if not too many have been looked at: of a file that lies, levels overlap.
+// The next DIE at that level, if there is one, and if not too many have been inspected: of a file that lies, levels overlap.
 static bool go_on(struct dwarf_reading *reading, Dwarf_Die *die)
 {
     return ++reading->dies <= MAX_DIES && dwarf_siblingof(die, die) == 0;
@@ -269,7 +269,7 @@ static bool is_malloc_unit(Dwarf_Die *unit)
     return base && (strcmp(base, "malloc.c") == 0 || strcmp(base, "malloc-debug.c") == 0);
 }
 
-// malloc's address leads to its unit through .debug_aranges, without a look at the other 1,700.
+// malloc's address leads to its unit through .debug_aranges, without a snapshot of the other 1,700.
 static bool unit_by_address(Dwarf *dwarf, const struct as_elf *elf, Dwarf_Die *unit)
 {
     Elf64_Sym symbol;

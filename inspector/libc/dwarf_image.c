@@ -69,7 +69,7 @@ static bool align(struct making *m)
 }
 
 // Appends these bytes, at a multiple of the alignment. UINT64_MAX: there is no memory.
-static uint64_t append(struct making *m, const void *bytes, uint64_t size)
+static uint64_t append_bytes(struct making *m, const void *bytes, uint64_t size)
 {
     if (!align(m) || !as_vec_reserve(m->out, size, NULL))
         return UINT64_MAX;
@@ -128,13 +128,13 @@ static bool add_section(struct making *m, const char *name, bool joined)
     return true;
 }
 
-static bool finish(struct making *m)
+static bool finish_image(struct making *m)
 {
     Elf64_Shdr *names = &m->headers[m->count++];
     *names = (Elf64_Shdr){.sh_name = add_name(m, ".shstrtab"), .sh_type = SHT_STRTAB, .sh_addralign = 1};
     names->sh_size = m->names_size;
-    names->sh_offset = append(m, m->names, m->names_size);
-    uint64_t at = append(m, m->headers, m->count * sizeof *m->headers);
+    names->sh_offset = append_bytes(m, m->names, m->names_size);
+    uint64_t at = append_bytes(m, m->headers, m->count * sizeof *m->headers);
     if (names->sh_offset == UINT64_MAX || at == UINT64_MAX)
         return left_out(m, "there is no memory for its debug information");
     const Elf64_Ehdr header = {
@@ -152,11 +152,11 @@ static bool finish(struct making *m)
     return true;
 }
 
-static bool begin(struct making *m)
+static bool begin_image(struct making *m)
 {
     static const Elf64_Ehdr room = {0};
     m->why[0] = '\0';
-    return append(m, &room, sizeof room) != UINT64_MAX;
+    return append_bytes(m, &room, sizeof room) != UINT64_MAX;
 }
 
 // NOLINTBEGIN(readability-non-const-parameter): written through the struct
@@ -165,11 +165,11 @@ bool as_dwarf_image_make(as_byte_vec *out, const struct as_elf *elf, uint64_t mo
 {
     struct making m = {
         .elf = elf, .out = out, .count = 1, .names_size = 1, .most = most, .why = why, .why_size = why_size};
-    bool ok = begin(&m);
+    bool ok = begin_image(&m);
     for (unsigned i = 0; ok && i < (lines ? WANTED : WITHOUT_LINES); i++)
         ok = add_section(&m, wanted[i], false);
     *bytes = m.worked;
-    return ok && m.count > 1 && finish(&m);
+    return ok && m.count > 1 && finish_image(&m);
 }
 
 bool as_dwarf_image_make_split(as_byte_vec *out, const struct as_elf *elf, uint64_t most, uint64_t *bytes, char *why,
@@ -177,11 +177,11 @@ bool as_dwarf_image_make_split(as_byte_vec *out, const struct as_elf *elf, uint6
 {
     struct making m = {
         .elf = elf, .out = out, .count = 1, .names_size = 1, .most = most, .why = why, .why_size = why_size};
-    bool ok = begin(&m);
+    bool ok = begin_image(&m);
     for (unsigned i = 0; ok && i < WANTED_SPLIT; i++)
         ok = add_section(&m, wanted_split[i], i < JOINED);
     *bytes = m.worked;
-    return ok && m.count > 1 && finish(&m);
+    return ok && m.count > 1 && finish_image(&m);
 }
 // NOLINTEND(readability-non-const-parameter)
 

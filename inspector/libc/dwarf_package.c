@@ -220,7 +220,7 @@ static bool group(struct package *p, uint64_t *bytes)
     return (p->groups <= MOST_FILES && *bytes <= p->most) || left_out(p, "it has more debug information than is read");
 }
 
-static uint64_t append(struct package *p, const struct package_section *from, uint64_t offset, uint64_t size)
+static uint64_t append_section(struct package *p, const struct package_section *from, uint64_t offset, uint64_t size)
 {
     uint64_t at = p->out->count;
     if (size > p->out->capacity - at)
@@ -242,7 +242,7 @@ static void add_section(struct headers *h, const char *name, uint64_t at, uint64
         .sh_name = (Elf64_Word)used, .sh_type = SHT_PROGBITS, .sh_offset = at, .sh_size = size, .sh_addralign = 1};
 }
 
-static void finish(const struct package *p, struct headers *h)
+static void finish_headers(const struct package *p, struct headers *h)
 {
     uint64_t size = h->sections[0].sh_size;
     h->elf.e_shstrndx = h->elf.e_shnum++;
@@ -270,7 +270,7 @@ static size_t append_group(struct package *p, size_t first, const uint64_t share
         uint64_t at = p->out->count;
         for (i = first; i < p->rows.count && p->rows.items[i].group == p->rows.items[first].group; i++) {
             struct package_part part = p->rows.items[i].parts[kind];
-            if (append(p, &p->sections[kind], part.offset, part.size) == UINT64_MAX)
+            if (append_section(p, &p->sections[kind], part.offset, part.size) == UINT64_MAX)
                 return 0;
         }
         add_section(&h, names[kind], at - start, p->out->count - at);
@@ -280,7 +280,7 @@ static size_t append_group(struct package *p, size_t first, const uint64_t share
         if (names[kind])
             add_section(&h, names[kind], shared[kind] + row->parts[kind].offset - start, row->parts[kind].size);
     add_section(&h, ".debug_str.dwo", strings - start, p->strings.size);
-    finish(p, &h);
+    finish_headers(p, &h);
     memcpy(p->out->items + start, &h, sizeof h);
     return i;
 }
@@ -291,11 +291,11 @@ static bool copy(struct package *p, uint64_t bytes)
     if (!as_vec_reserve(p->out, bytes, NULL))
         return left_out(p, "there is no memory for it");
     p->out->count = p->groups * sizeof(struct headers);
-    uint64_t strings = append(p, &p->strings, 0, p->strings.size);
+    uint64_t strings = append_section(p, &p->strings, 0, p->strings.size);
     bool ok = strings != UINT64_MAX;
     for (unsigned kind = ABBREV; ok && kind < KINDS; kind++)
         if (names[kind])
-            ok = (shared[kind] = append(p, &p->sections[kind], 0, p->sections[kind].size)) != UINT64_MAX;
+            ok = (shared[kind] = append_section(p, &p->sections[kind], 0, p->sections[kind].size)) != UINT64_MAX;
     for (size_t i = 0; ok && i < p->rows.count;)
         ok = (i = append_group(p, i, shared, strings)) != 0;
     return ok || left_out(p, "it is truncated");

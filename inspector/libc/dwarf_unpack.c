@@ -33,7 +33,7 @@ bool as_debug_section_next(const struct as_elf *elf, const char *name, struct as
     return as_elf_section_next(elf, s->name, &s->index, &s->header);
 }
 
-static bool refuse(char *why, size_t why_size, const char *reason)
+static bool refuse_unpack(char *why, size_t why_size, const char *reason)
 {
     snprintf(why, why_size, "%s", reason);
     return false;
@@ -50,14 +50,14 @@ bool as_debug_section_measure(const struct as_elf *elf, struct as_debug_section 
     if (header->sh_flags & SHF_COMPRESSED) {
         s->skip = sizeof packing;
         if (header->sh_size < sizeof packing || !as_elf_read_offset(elf, header->sh_offset, &packing, sizeof packing))
-            return refuse(why, why_size, "its debug information is truncated");
+            return refuse_unpack(why, why_size, "its debug information is truncated");
         s->size = packing.ch_size;
         s->packing = packing.ch_type;
     } else if (s->older) {
         s->skip = sizeof older;
         if (header->sh_size < sizeof older || !as_elf_read_offset(elf, header->sh_offset, older, sizeof older) ||
             memcmp(older, "ZLIB", 4) != 0)
-            return refuse(why, why_size, "its debug information is compressed in an unknown way");
+            return refuse_unpack(why, why_size, "its debug information is compressed in an unknown way");
         s->size = 0;
         for (size_t i = 4; i < sizeof older; i++)
             s->size = s->size << 8 | older[i];
@@ -114,7 +114,7 @@ bool as_debug_section_unpack(as_byte_vec *out, const struct as_elf *elf, const s
     if (s->size == 0)
         return true;
     if (!as_vec_reserve(out, s->size, NULL))
-        return refuse(why, why_size, "there is no memory for its debug information");
+        return refuse_unpack(why, why_size, "there is no memory for its debug information");
     uint8_t *to = out->items + out->count;
     bool there =
         s->packing == 0 ? as_elf_read_offset(elf, s->header.sh_offset, to, s->size) : make_alone(&file, elf, s);
@@ -122,9 +122,9 @@ bool as_debug_section_unpack(as_byte_vec *out, const struct as_elf *elf, const s
     as_vec_free(&file);
     out->count += ok ? s->size : 0;
     if (!ok)
-        refuse(why, why_size,
-               there ? "its debug information is compressed in an unknown way, or damaged"
-                     : "its debug information is truncated, or there is no memory for it");
+        refuse_unpack(why, why_size,
+                      there ? "its debug information is compressed in an unknown way, or damaged"
+                            : "its debug information is truncated, or there is no memory for it");
     return ok;
 }
 

@@ -36,7 +36,7 @@ void as_object_close(struct as_object *object)
     as_image_free(&object->image);
 }
 
-const struct as_text *as_object_text(struct as_object *object)
+const struct as_humanize *as_object_text(struct as_object *object)
 {
     if (!object->has_text)
         as_text_read(&object->text, object->elf);
@@ -89,7 +89,8 @@ bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answe
     return false;
 }
 
-void as_object_compose(const struct as_text *text, const uint32_t *live, size_t live_count, struct as_answer *answer)
+void as_object_compose(const struct as_humanize *text, const uint32_t *live, size_t live_count,
+                       struct as_answer *answer)
 {
     if (answer->source == AS_LAYOUT_DWARF)
         return; // its layout is the compiler's own
@@ -135,7 +136,7 @@ bool as_object_ask(struct as_object *object, enum as_layout_source source, struc
     case AS_LAYOUT_DECODE:
         found = as_source_decode(object, answer);
         break;
-    case AS_LAYOUT_SCAN: // looks at live memory, not at files
+    case AS_LAYOUT_SCAN: // inspects live memory, not at files
     case AS_LAYOUT_NONE:
         break;
     }

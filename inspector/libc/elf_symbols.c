@@ -29,7 +29,7 @@ static bool is_defined(const Elf64_Sym *symbol)
 }
 
 // The GNU hash table: a Bloom filter of 64-bit words, buckets, and one chain of hashes beside the symbols.
-static bool gnu_lookup(const struct as_elf *elf, const char *name, Elf64_Sym *symbol)
+static bool find_in_gnu_hash(const struct as_elf *elf, const char *name, Elf64_Sym *symbol)
 {
     struct {
         uint32_t bucket_count, first_symbol, bloom_count, bloom_shift;
@@ -66,7 +66,7 @@ static bool gnu_lookup(const struct as_elf *elf, const char *name, Elf64_Sym *sy
 }
 
 // The System V hash table, for objects linked with --hash-style=sysv.
-static bool sysv_lookup(const struct as_elf *elf, const char *name, Elf64_Sym *symbol)
+static bool find_in_sysv_hash(const struct as_elf *elf, const char *name, Elf64_Sym *symbol)
 {
     uint32_t counts[2]; // buckets, chain
     if (!as_elf_read(elf, elf->hash, counts, sizeof counts) || counts[0] == 0)
@@ -95,7 +95,7 @@ bool as_elf_dynamic_symbol(const struct as_elf *elf, const char *name, Elf64_Sym
 {
     if (!elf->symtab || !elf->strtab)
         return false;
-    return elf->gnu_hash ? gnu_lookup(elf, name, symbol) : elf->hash && sysv_lookup(elf, name, symbol);
+    return elf->gnu_hash ? find_in_gnu_hash(elf, name, symbol) : elf->hash && find_in_sysv_hash(elf, name, symbol);
 }
 
 static bool read_section_header(const struct as_elf *elf, uint32_t index, Elf64_Shdr *section)
@@ -185,7 +185,7 @@ bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct 
         end = load->vaddr + load->filesz > end ? load->vaddr + load->filesz : end;
     }
     if (end == 0)
-        return as_fail(err, AS_BAD_INPUT, "the object has no writable data to look at");
+        return as_fail(err, AS_BAD_INPUT, "the object has no writable data to inspect");
     if (end - start > AS_ELF_MAX_BYTES)
         return as_fail(err, AS_BAD_INPUT, "the object has %llu bytes of writable data: not a libc",
                        (unsigned long long)(end - start));

@@ -39,7 +39,7 @@ static void relocate(struct as_answer *answer, uint64_t base)
 }
 
 // Fills in from memory what the object's file did not show, and chooses the layout by all that is known.
-static void complete(struct finding *finding, const struct as_module *module, const struct as_text *text,
+static void complete(struct finding *finding, const struct as_module *module, const struct as_humanize *text,
                      struct as_answer *answer)
 {
     struct as_target *t = finding->target;
@@ -67,14 +67,14 @@ static void complete(struct finding *finding, const struct as_module *module, co
     // It is compiled without, and what happens to follow its mp_ must not pass for the fields.
     if (module && as_module_is_malloc_debug(module))
         answer->has_tcache = false;
-    // A first layout says where to look for the rest.
+    // A first layout says where to search for the rest.
     as_object_compose(text, NULL, 0, answer);
     size_t count = as_live_hints(t, answer, hints);
     as_object_compose(text, hints, count, answer);
 }
 
-static void describe(struct finding *finding, const struct as_module *module, const struct as_answer *answer,
-                     struct as_libc *libc)
+static void describe_module(struct finding *finding, const struct as_module *module, const struct as_answer *answer,
+                            struct as_libc *libc)
 {
     struct as_target *t = finding->target;
     struct as_state_copy copy;
@@ -127,13 +127,13 @@ static bool scan_module(struct finding *finding, const struct as_module *module,
     return false;
 }
 
-// By what they cost. DWARF knows most, but to unpack it takes longer than to look at a whole heap of 100 MB.
+// By what they cost. DWARF knows most, but to unpack it takes longer than to inspect a whole heap of 100 MB.
 static const enum as_layout_source sources[] = {AS_LAYOUT_SYMTAB, AS_LAYOUT_RELOCATION, AS_LAYOUT_DECODE,
                                                 AS_LAYOUT_DWARF, AS_LAYOUT_SCAN};
 
 // Asks one source, and has the target's memory bear out what it says. False when it says nothing.
-static bool ask(struct finding *finding, const struct as_module *module, struct as_object *object,
-                enum as_layout_source source, struct as_libc *libc)
+static bool ask_source(struct finding *finding, const struct as_module *module, struct as_object *object,
+                       enum as_layout_source source, struct as_libc *libc)
 {
     struct as_answer answer;
     char why[200];
@@ -147,7 +147,7 @@ static bool ask(struct finding *finding, const struct as_module *module, struct 
     }
     *libc = (struct as_libc){0};
     complete(finding, module, as_object_text(object), &answer);
-    describe(finding, module, &answer, libc);
+    describe_module(finding, module, &answer, libc);
     describe_tls(finding, module, &answer, libc);
     memcpy(libc->version, object->text.version, sizeof libc->version);
     libc->proven = as_libc_prove(finding->target, libc, why, sizeof why);
@@ -163,7 +163,7 @@ static struct as_libc ask_all(struct finding *finding, const struct as_module *m
     for (size_t i = 0; i < sizeof sources / sizeof *sources && !agreed; i++) {
         struct as_libc libc;
         if (!is_allowed(finding, sources[i]) || (best.proven && sources[i] == AS_LAYOUT_SCAN) ||
-            !ask(finding, module, object, sources[i], &libc))
+            !ask_source(finding, module, object, sources[i], &libc))
             continue;
         agreed = best.proven && libc.proven && libc.main_arena == best.main_arena && libc.mp == best.mp &&
                  sources[i] != AS_LAYOUT_DWARF;
@@ -173,7 +173,7 @@ static struct as_libc ask_all(struct finding *finding, const struct as_module *m
     return best;
 }
 
-// Looks for a malloc in one module. Adds a libc when there is one, proven or not.
+// Searches for a malloc in one module. Adds a libc when there is one, proven or not.
 static bool resolve_module(struct finding *finding, struct as_module *module, struct as_error *err)
 {
     struct as_target *t = finding->target;
@@ -227,10 +227,10 @@ static bool next_writable(const struct as_target *t, size_t *i, uint64_t *start,
     return open;
 }
 
-// A core that names no files and holds no ELF headers (qemu's are such): all writable memory is looked at.
+// A core that names no files and holds no ELF headers (qemu's are such): all writable memory is inspected.
 static bool scan_unnamed(struct finding *finding, struct as_error *err)
 {
-    static const struct as_text no_text = {0};
+    static const struct as_humanize no_text = {0};
     struct as_target *t = finding->target;
     uint64_t scanned = 0;
     uint64_t start = 0;
@@ -242,7 +242,7 @@ static bool scan_unnamed(struct finding *finding, struct as_error *err)
             continue;
         as_scan_par(t, start, end, &answer);
         complete(finding, NULL, &no_text, &answer);
-        describe(finding, NULL, &answer, &libc);
+        describe_module(finding, NULL, &answer, &libc);
         libc.proven = as_libc_prove(t, &libc, NULL, 0);
         struct as_libc *slot = libc.proven ? as_vec_add(&finding->out->libcs, err) : NULL;
         if (slot)

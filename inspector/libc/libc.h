@@ -81,14 +81,14 @@ struct as_malloc {
     char detail[128];         // in words: "libjemalloc.so.2 is preloaded", or what was tried and not found
     char left_out[320];       // which debug information was not read, and why; "": none was left out
     uint64_t go_program;      // where the program is mapped, if Go's linker made it; 0: another did
-    size_t objects;           // how many ELF objects were looked at; 0: not all that could be a libc
+    size_t objects;           // how many ELF objects were inspected; 0: not all that could be a libc
     as_libc_vec libcs;        // each glibc malloc found; [0] is the one that the program uses by default
 };
 
 // What may be used, for tests and for people who doubt an answer: a bit per as_layout_source.
 #define AS_LAYOUT_ANY 0xffu
 
-// Looks at the target's mapped files and, for the proof, at its memory. Success also when there is no glibc at all
+// Inspects the target's mapped files and, for the proof, at its memory. Success also when there is no glibc at all
 // (kind says what was found instead; libcs is empty). Does not need the target to be stopped.
 bool as_malloc_find(struct as_target *t, uint32_t allowed_sources, struct as_malloc *out, struct as_error *err);
 void as_malloc_free(struct as_malloc *m);

@@ -38,7 +38,7 @@ uint32_t as_live_state_rows(struct as_target *t, uint64_t main_arena)
     bool fits = false;
     for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
         const struct as_state_layout *state = &as_layout_row(i)->state;
-        // Neighbours in the table mostly have the same struct; what follows of it is looked at once.
+        // Neighbours in the table mostly have the same struct; what follows of it is inspected once.
         if (i == 0 || memcmp(state, &as_layout_row(i - 1)->state, sizeof *state) != 0)
             fits = state_fits(t, main_arena, state);
         rows |= (uint32_t)fits << i;

@@ -209,7 +209,7 @@ bool as_libc_prove(struct as_target *t, const struct as_libc *libc, char *why, s
 {
     if (why_size)
         why[0] = '\0';
-    // A process that runs while it is looked at may be caught between two writes.
+    // A process that runs while it is inspected may be caught between two writes.
     int attempts = t->kind == AS_TARGET_CORE || t->stop.active ? 1 : ATTEMPTS;
     for (int i = 0; i < attempts; i++) {
         if (prove_once(t, libc, why, why_size))

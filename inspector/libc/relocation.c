@@ -15,7 +15,7 @@ struct relocation_search {
     unsigned hits;
 };
 
-// Looks at one word at `place` that will hold, or holds, the address `addend`.
+// Inspects one word at `place` that will hold, or holds, the address `addend`.
 static void consider(struct relocation_search *search, uint64_t place, uint64_t addend)
 {
     uint32_t rows = place > addend ? as_layout_rows_with_next(place - addend) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The last resort: no file, no names, only memory. An arena's empty bins are list heads that point at themselves, 16
-// bytes before where they stand; nothing else in a program looks like 127 of them in a row, followed by a ring of arenas.
+// bytes before where they stand; nothing else in a program resembles 127 of them in a row, followed by a ring of arenas.
 #include "libc/layouts.h"
 #include "libc/memory_evidence.h"
 
@@ -57,7 +57,7 @@ static bool is_thread_arena(struct as_target *t, uint64_t arena)
 }
 
 // Whether bins[] begins at that offset; if so, the answer says which rows and where main_arena is. *left: how many closer
-// looks may still be taken, for memory that was made to look like arenas all over.
+// snapshots may still be taken, for memory that was made to resemble arenas all over.
 static bool try_bins(struct as_target *t, const struct memory *memory, uint64_t offset, unsigned *left,
                      struct as_answer *answer)
 {
@@ -128,7 +128,7 @@ bool as_scan_par(struct as_target *t, uint64_t start, uint64_t end, struct as_an
         return false;
     }
     for (uint64_t at = 0; at + 160 <= memory.bytes.count; at += 8) {
-        // arena_test is 8 unless the program or its user asked for something else; look closer at any number.
+        // arena_test is 8 unless the program or its user asked for something else; snapshot closer at any number.
         bool has_tcache;
         if (word_at(&memory, at + 24) == 0 || !as_may_be_par(memory.bytes.items + at))
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sources that can say where a libc's main_arena and mp_ are and how they are laid out. Each looks at one ELF
+// The sources that can say where a libc's main_arena and mp_ are and how they are laid out. Each reads one ELF
 // object and answers in that object's own addresses; as_object asks them, find.c proves what they say.
 #pragma once
 
@@ -18,7 +18,7 @@ struct as_answer {
 };
 
 // What the strings of a libc's code say of it.
-struct as_text {
+struct as_humanize {
     char version[16];  // "2.36", from the banner; "" when there is none
     bool complete;     // malloc's own messages were seen, so a message that was not seen is not there
     bool safe_linking; // a message that came with safe-linking (2.32)
@@ -32,10 +32,10 @@ struct as_object {
     struct as_elf_image image; // empty for an object that is read from memory
     char left_out[200];        // why its debug information was not read, though there is some; "": it was not left out
     bool has_text;             // the text has been read: only once a source has found a malloc
-    struct as_text text;
+    struct as_humanize text;
 };
 
-// Prepares to ask. `roots` are handles of root directories below which debug files are looked for (a negative one ends the
+// Prepares to ask. `roots` are handles of root directories below which debug files are searched for (a negative one ends the
 // list), `path` is the object's own path below them ("" when it has none). Only memory can run out.
 bool as_object_open(struct as_object *object, const struct as_elf *elf, const int *roots, const char *path,
                     struct as_error *err);
@@ -45,7 +45,8 @@ void as_object_close(struct as_object *object);
 bool as_object_ask(struct as_object *object, enum as_layout_source source, struct as_answer *answer);
 
 // Composes answer->layout again, with evidence from live memory: rows, the strongest first.
-void as_object_compose(const struct as_text *text, const uint32_t *live, size_t live_count, struct as_answer *answer);
+void as_object_compose(const struct as_humanize *text, const uint32_t *live, size_t live_count,
+                       struct as_answer *answer);
 
 // The sources. Each leaves what it cannot tell as the caller set it.
 bool as_source_dwarf(struct as_object *object, struct as_answer *answer);
@@ -60,9 +61,9 @@ void as_code_find(const struct as_elf *elf, uint64_t base, struct as_libc *libc)
 bool as_text_has(const struct as_elf *elf, const char *words);
 
 // Reads the banner and malloc's messages from the object's constant data.
-void as_text_read(struct as_text *text, const struct as_elf *elf);
+void as_text_read(struct as_humanize *text, const struct as_elf *elf);
 // The same, once for an object.
-const struct as_text *as_object_text(struct as_object *object);
+const struct as_humanize *as_object_text(struct as_object *object);
 
 // Opens the separate debug file of an object: by build-id below usr/lib/debug, by .gnu_debuglink, or in the cache of debuginfod's
 // client; only one whose own build-id is the same. -1 when there is none.
@@ -74,7 +75,7 @@ int as_debug_file_of(const struct as_elf *elf, struct as_target *t, const char *
 // and only one whose build-id is the same. -1 when there is none.
 int as_debug_file_open_shared(const struct as_elf *debug, const int *roots);
 
-// Finds the one place in the data image that looks like mp_, and which rows it admits.
+// Finds the one place in the data image that resembles mp_, and which rows it admits.
 bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answer);
 
 // Whether an address can be main_arena: whole in the writable data, and zero there but for what the linker put in.
@@ -86,6 +87,6 @@ bool as_accept_main_arena(const struct as_object *object, uint64_t address, stru
 uint64_t as_tls_block_offset(const struct as_elf *elf, struct as_target *t, uint64_t base);
 
 // Everything about a libc that its file alone tells; addresses are the file's own, `proven` and `started` stay false.
-// `root` is the directory below which debug files are looked for ("" is our own). False, with AS_NO_MALLOC, when no
+// `root` is the directory below which debug files are searched for ("" is our own). False, with AS_NO_MALLOC, when no
 // allowed source finds a malloc in it.
 bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struct as_libc *out, struct as_error *err);

@@ -10,7 +10,7 @@ struct names {
     unsigned main_arenas, mps, tcaches, thread_arenas;
 };
 
-static void take(Elf64_Sym *slot, unsigned *count, const Elf64_Sym *symbol)
+static void take_symbol(Elf64_Sym *slot, unsigned *count, const Elf64_Sym *symbol)
 {
     *slot = *symbol;
     ++*count;
@@ -23,14 +23,14 @@ static bool visit(void *context, const char *name, const Elf64_Sym *symbol)
     if (type == STT_OBJECT && symbol->st_shndx != SHN_UNDEF) {
         // The size keeps out what another library of a static program may call by the same name.
         if (strcmp(name, "main_arena") == 0 && as_layout_rows_with_state_size(symbol->st_size))
-            take(&names->main_arena, &names->main_arenas, symbol);
+            take_symbol(&names->main_arena, &names->main_arenas, symbol);
         else if (strcmp(name, "mp_") == 0 && symbol->st_size >= 80 && symbol->st_size <= 256)
-            take(&names->mp, &names->mps, symbol);
+            take_symbol(&names->mp, &names->mps, symbol);
     } else if (type == STT_TLS && symbol->st_shndx != SHN_UNDEF && symbol->st_size == 8) {
         if (strcmp(name, "tcache") == 0)
-            take(&names->tcache, &names->tcaches, symbol);
+            take_symbol(&names->tcache, &names->tcaches, symbol);
         else if (strcmp(name, "thread_arena") == 0)
-            take(&names->thread_arena, &names->thread_arenas, symbol);
+            take_symbol(&names->thread_arena, &names->thread_arenas, symbol);
     }
     return true;
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 // A process maps hundreds of objects; a hostile core may claim any number.
-enum { MAX_MODULES = 8192, MAX_LINK_MAPS = 8192, MAX_DYNAMIC_WORDS = 512, LOOK_BACK = 64 };
+enum { MAX_MODULES = 8192, MAX_LINK_MAPS = 8192, MAX_DYNAMIC_WORDS = 512, READ_BACK = 64 };
 
 static bool same_file(const struct as_mapping *a, const struct as_mapping *b)
 {
@@ -54,7 +54,7 @@ static bool drop_data(struct as_modules *modules)
     size_t count = modules->list.count;
     for (size_t i = 0; i < count; i++) {
         struct as_module *module = &modules->list.items[i];
-        if (count - i <= LOOK_BACK || may_be_object(modules, module)) // the last may go on
+        if (count - i <= READ_BACK || may_be_object(modules, module)) // the last may go on
             modules->list.items[kept++] = *module;
     }
     modules->list.count = kept;
@@ -73,7 +73,7 @@ static bool group_mappings(struct as_modules *modules, struct as_error *err)
             continue;
         // A mapping of the file's beginning opens an object; the others belong to the last one of their file. Objects
         // may nest (a library mapped into a gap of another), never deeply.
-        for (size_t k = modules->list.count; m->offset != 0 && k-- > 0 && modules->list.count - k <= LOOK_BACK;) {
+        for (size_t k = modules->list.count; m->offset != 0 && k-- > 0 && modules->list.count - k <= READ_BACK;) {
             if (is_of_module(t, &modules->list.items[k], m)) {
                 module = &modules->list.items[k];
                 break;
@@ -171,7 +171,7 @@ static bool exports(const struct as_module *module, const char *name)
            (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC || ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC);
 }
 
-static void classify(struct as_module *module)
+static void classify_module(struct as_module *module)
 {
     module->is_program = module->elf.has_interp || (module->elf.needed_count == 0 && module->elf.soname[0] == '\0');
     module->defines_malloc = exports(module, "malloc");
@@ -325,7 +325,7 @@ bool as_modules_find(struct as_modules *modules, struct as_target *t, struct as_
         module.inode = first->inode;
         module.dev_major = first->dev_major;
         module.dev_minor = first->dev_minor;
-        classify(&module);
+        classify_module(&module);
         as_module_close(&module);
         modules->list.items[kept++] = module;
     }

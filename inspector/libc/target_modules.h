@@ -26,7 +26,7 @@ struct as_module {
 struct as_modules {
     struct as_target *target;
     bool ordered; // ld.so's own list could be read
-    bool cut;     // there are more than we look at
+    bool cut;     // there are more than we inspect
     // Files of which a core leaves something out that cannot be read here: how many, and a mapping of the first of them.
     uint32_t missing, first_missing;
     AS_VEC(struct as_module) list;

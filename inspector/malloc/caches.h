@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The members of every tcache bin: chunks that the application has freed and that malloc keeps
-// for its threads. Such chunks look used by the flags of their neighbours; only the lists tell.
+// for its threads. Such chunks seem used by the flags of their neighbours; only the lists tell.
 #pragma once
 
 #include "malloc/heaps.h"

@@ -21,7 +21,7 @@ static inline bool as_header_at(struct as_window *w, uint64_t address, struct as
     return true;
 }
 
-// As as_header_at, but leaves the window where it is: for a look ahead that will most likely come to nothing.
+// As as_header_at, but leaves the window where it is: for a snapshot ahead that will most likely come to nothing.
 static inline bool as_header_far(struct as_window *w, uint64_t address, struct as_chunk_header *out)
 {
     if (address >= w->limit || w->limit - address < sizeof *out)

@@ -96,7 +96,7 @@ static bool index_candidates(struct index *x, struct as_fastbin_candidates *n, s
     return true;
 }
 
-static struct as_fastbin_link *find(const struct index *x, struct as_fastbin_candidates *n, uint64_t chunk)
+static struct as_fastbin_link *find_link(const struct index *x, struct as_fastbin_candidates *n, uint64_t chunk)
 {
     for (uint64_t at = slot_of(x, chunk); x->slots[at] != 0; at = (at + 1) & x->mask) {
         struct as_fastbin_link *link = &n->links.items[x->slots[at] - 1];
@@ -124,7 +124,7 @@ bool as_fastbin_members_resolve(const struct as_arena *arena, struct as_fastbin_
         for (int bin = 0; bin < FASTBINS; bin++) {
             if (at[bin] == 0)
                 continue;
-            struct as_fastbin_link *link = find(&x, n, at[bin]);
+            struct as_fastbin_link *link = find_link(&x, n, at[bin]);
             if (!link || (link->chunk & BIN_MASK) != (uint64_t)bin) {
                 bool twice = link && (link->chunk & BIN_MASK) == VISITED;
                 if (fault)

@@ -2,7 +2,7 @@
 // Which chunks sit in a fastbin (to 2.42). Their lists run all over an arena, and a read for
 // each member would take longer than reading the whole heap once. So the walk, which sees every chunk anyway, keeps each one
 // whose first word can be a fastbin's link as a candidate; afterwards the lists are followed through the candidates, in our
-// own memory. An application's chunk may look like a member; only what the lists reach is one.
+// own memory. An application's chunk may resemble a member; only what the lists reach is one.
 #pragma once
 
 #include "malloc/heaps.h"

@@ -14,7 +14,7 @@ enum {
     SEARCH_CHUNKS = 1 << 28, // seconds, at most; a main arena without brk of 16 GB has fewer chunks
 };
 
-static bool find(struct as_heaps *out, struct as_error *err)
+static bool find_heaps(struct as_heaps *out, struct as_error *err)
 {
     const struct as_malloc *m = out->malloc;
     for (uint32_t i = 0; i < m->libcs.count; i++)
@@ -41,7 +41,7 @@ bool as_heaps_find(struct as_target *t, const struct as_malloc *m, const as_span
                    struct as_error *err)
 {
     *out = nothing(t, m, foreign);
-    return find(out, err);
+    return find_heaps(out, err);
 }
 
 bool as_heaps_find_again(struct as_heaps *h, struct as_error *err)
@@ -51,5 +51,5 @@ bool as_heaps_find_again(struct as_heaps *h, struct as_error *err)
     memset(&h->lost_tcaches, 0, sizeof h->lost_tcaches);
     as_heaps_free(h);
     *h = again;
-    return find(h, err);
+    return find_heaps(h, err);
 }

@@ -106,8 +106,8 @@ struct as_heaps {
     uint64_t max_cached;                  // there is no room for more: a longer list is damaged
     AS_VEC(struct as_thread_use) threads; // parallel to target->threads
     AS_VEC(struct as_other_tcache) other_tcaches;
-    AS_VEC(struct as_lost_tcache) lost_tcaches; // not sought by as_heaps_find: see lost.h
-    // Chunks in use that the walk passed and that look like a tcache_perthread_struct: addresses of the struct. Those that
+    AS_VEC(struct as_lost_tcache) lost_tcaches; // not sought by as_heaps_find: see orphan_tcaches.h
+    // Chunks in use that the walk passed and that resemble a tcache_perthread_struct: addresses of the struct. Those that
     // are all zeros (an empty one, up to 2.41) are only counted, and `zero_candidates_likely` of them are the first chunk of
     // a thread arena that no thread is attached to.
     AS_VEC(uint64_t) tcache_candidates;
@@ -117,7 +117,7 @@ struct as_heaps {
     // Parallel to malloc->libcs: every thread's tcache of that libc is in `threads` or `other_tcaches`.
     AS_VEC(bool) tcaches_known;
     AS_VEC(struct as_fault) faults;
-    // Maps of blocks that the program freed and that malloc could not unmap (surplus.h); ambiguous: which of `mmapped` these
+    // Maps of blocks that the program freed and that malloc could not unmap (mmapped_conflicts.h); ambiguous: which of `mmapped` these
     // are is unknown, and none has been left out.
     uint64_t munmap_failed, munmap_failed_bytes;
     bool munmap_failed_ambiguous;

@@ -9,13 +9,13 @@
 #include <string.h>
 
 enum {
-    BATCH = 256,             // pages looked at in one go
+    BATCH = 256,             // pages inspected in one go
     ALIGNMENTS = 34,         // aligned_alloc's leads: powers of two from 32 to 128 GiB, each in two places
     MMAP_HP = 1,             // 2.43+: a bit of prev_size, for maps of huge pages
     RESIDENCY_PAGES = 65536, // residency asked for at a time, in large memory
     LEAST_PAGES = 512,       // and where it begins
-    // Against memory made to look like map after map. Without these looks a chunk may be missed, which mp_'s count shows.
-    MOST_PLACES = 1 << 22, // looked at within maps, for chunks that are not at their start
+    // Against memory made to resemble map after map. Without these readings a chunk may be missed, which mp_'s count shows.
+    MOST_PLACES = 1 << 22, // inspected within maps, for chunks that are not at their start
 };
 static const uint64_t MOST_PAGES = UINT64_C(1) << 33; // that are not known to be absent: 32 TiB
 
@@ -28,9 +28,9 @@ struct search {
     uint64_t count, bytes;           // found so far
     uint64_t want_count, want_bytes; // by mp_; AS_UNKNOWN
     bool bytes_drift;                // mp_.mmapped_mem cannot be taken at its word
-    bool thorough;                   // look also for chunks that aligned_alloc placed and realloc moved
+    bool thorough;                   // snapshot also for chunks that aligned_alloc placed and realloc moved
     uint64_t huge_bit;               // MMAP_HP, where the libc that is tried may set it
-    uint64_t places, pages;          // looked at so far
+    uint64_t places, pages;          // inspected so far
     uint8_t *residency;
 };
 
@@ -66,7 +66,7 @@ static uint64_t first_chunk(struct search *s, uint64_t start, uint32_t extra, ui
     return 0;
 }
 
-// Looks for the chunk that aligned_alloc placed inside a map at `start`. _int_memalign leaves the header that the map
+// Searches for the chunk that aligned_alloc placed inside a map at `start`. _int_memalign leaves the header that the map
 // was made with, so the place is one of few: 16 bytes before a multiple of a power of two.
 static uint64_t aligned_chunk(struct search *s, uint64_t start, uint32_t extra, uint64_t room, struct head *head)
 {
@@ -99,7 +99,7 @@ static uint64_t moved_chunk(struct search *s, uint64_t start, uint32_t extra, ui
         size_t count = 0;
         uint64_t pages = (end - offset) / page + 1 < BATCH ? (end - offset) / page + 1 : BATCH;
         uint64_t first = start + offset - page;
-        // Its header has been written: absent pages need no look, and must not become resident by one.
+        // Its header has been written: absent pages need no snapshot, and must not become resident by one.
         if (!s->heaps->target->ops->residency.pages(s->heaps->target, first, first + pages * page, residency, NULL))
             return 0;
         for (uint64_t i = 0; i < pages; i++, offset += page)
@@ -197,7 +197,7 @@ static bool complete(const struct search *s)
            (s->thorough || drift < s->heaps->target->page_size);
 }
 
-// Whether there can be blocks that malloc could not unmap (surplus.h).
+// Whether there can be blocks that malloc could not unmap (mmapped_conflicts.h).
 static bool munmap_can_fail(const struct as_heaps *h)
 {
     for (size_t i = 0; i < h->pars.count; i++)
@@ -237,7 +237,7 @@ static uint64_t places_end(const struct as_target *t, uint64_t at, uint64_t to)
 }
 
 // The first page from `at` on that is not known to be another allocator's: no map begins in one of its pages, though a map may
-// have them in it. A Python of 1 GB has 240,000 of them, and to look at each takes as long as to copy them all.
+// have them in it. A Python of 1 GB has 240,000 of them, and to inspect each takes as long as to copy them all.
 static uint64_t behind_foreign(const struct as_heaps *h, uint64_t at, uint64_t end)
 {
     const struct as_span *s = h->foreign ? as_span_from(h->foreign, at) : NULL;
@@ -248,9 +248,9 @@ static uint64_t behind_foreign(const struct as_heaps *h, uint64_t at, uint64_t e
 }
 
 // Steps through [from, to), page by page until a map begins, then from map to map. A map's first page has been
-// written to, so absent pages need no look. All memory is looked at, though mp_'s counts may be met before: memory that only
-// looks like malloc's could have met them.
-static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *err)
+// written to, so absent pages need no snapshot. All memory is inspected, though mp_'s counts may be met before: memory that only
+// resembles malloc's could have met them.
+static bool scan_range(struct search *s, uint64_t from, uint64_t to, struct as_error *err)
 {
     struct as_target *t = s->heaps->target;
     uint64_t page = t->page_size;
@@ -282,7 +282,7 @@ static bool scan(struct search *s, uint64_t from, uint64_t to, struct as_error *
             }
             at = at > next ? at : next;
         }
-        // As in a capture: where memory ends, the next may be far away, and little.
+        // As in a snapshot: where memory ends, the next may be far away, and little.
         pages = s->residency[(end - block) / page - 1] == 0 ? LEAST_PAGES : pages < RESIDENCY_PAGES ? pages * 2 : pages;
         block = end;
     }
@@ -306,7 +306,7 @@ static uint64_t free_run(const struct as_heaps *h, size_t mapping, uint64_t star
     return end < limit ? end : limit;
 }
 
-// Looks through all memory that may hold mmapped chunks, from the start.
+// Snapshots through all memory that may hold mmapped chunks, from the start.
 static bool search_all(struct search *s, struct as_error *err)
 {
     struct as_heaps *h = s->heaps;
@@ -329,7 +329,7 @@ static bool search_all(struct search *s, struct as_error *err)
                 from += t->page_size;
                 continue;
             }
-            ok = scan(s, from, to, err);
+            ok = scan_range(s, from, to, err);
             from = to;
         }
         next = from;

@@ -31,7 +31,7 @@ bool as_mmapped_munmap_can_fail(const struct as_heaps *h, const struct as_mmappe
     return h->target->kind == AS_TARGET_CORE || (around && around->kernel_page_size > h->target->page_size);
 }
 
-// The maps among which the surplus is looked for, by index, ascending.
+// The maps among which the surplus is searched for, by index, ascending.
 typedef AS_VEC(size_t) index_vec;
 
 enum among { MUNMAP_CAN_FAIL = 1, ISOLATED = 2, ALL = 4 };
@@ -53,11 +53,11 @@ static bool gather(const struct as_heaps *h, unsigned among, index_vec *out)
 }
 
 // Chooses `count` of the candidates whose lengths sum up to `bytes`; choice: as indices into `from`, ascending. Returns how
-// many choices there are: 2 stands for more than one, and for too many to look through.
+// many choices there are: 2 stands for more than one, and for too many to reads through.
 static unsigned choose(const struct as_heaps *h, const index_vec *from, size_t count, uint64_t bytes,
                        size_t choice[MOST_CHOSEN])
 {
-    size_t place[MOST_CHOSEN] = {0}; // the combination that is looked at; place[depth] is the next to try
+    size_t place[MOST_CHOSEN] = {0}; // the combination that is inspected; place[depth] is the next to try
     uint64_t left[MOST_CHOSEN + 1] = {bytes};
     unsigned choices = 0;
     uint64_t steps = 0;
@@ -152,7 +152,7 @@ bool as_mmapped_drop_surplus(struct as_heaps *h, uint64_t count, uint64_t bytes)
         }
         if (found && (!gather(h, tries[i][1], &doubt) || find_surplus(h, &doubt, count, bytes) != 1))
             as_fault_note(h, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                          "more mappings look like mmapped chunks than mp_ counts: the least likely were left out, and "
+                          "more mappings resemble mmapped chunks than mp_ counts: the least likely were left out, and "
                           "the choice could be wrong");
     }
     if (found)

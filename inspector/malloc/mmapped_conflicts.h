@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// More maps look like mmapped chunks than mp_.n_mmaps says. Either memory of the program's own
-// looks like one: a page that begins with zero and a round number with bit 1 set (Java's tables do). Or malloc could not
+// More maps resemble mmapped chunks than mp_.n_mmaps says. Either memory of the program's own
+// resembles one: a page that begins with zero and a round number with bit 1 set (Java's tables do). Or malloc could not
 // unmap it: with hugetlb pages, glibc 2.35 to 2.42 lets realloc shrink a block to a part of a huge page, which munmap refuses
 // to take when the block is freed; malloc counts it as gone, and nothing in it tells. mp_.mmapped_mem says which are too
 // many: those that together are as long as the excess, if only one choice of them is.

@@ -11,6 +11,6 @@
 // is to be found and walked again. AS_NO_MEMORY, also where memory ran out in the walk.
 bool as_lost_tcaches_find(struct as_heaps *h, bool *found, struct as_error *err);
 
-// Notes a chunk in use if it looks like a tcache_perthread_struct: `bytes` are layout.tcache_size of them.
+// Notes a chunk in use if it resembles a tcache_perthread_struct: `bytes` are layout.tcache_size of them.
 void as_lost_candidate_add(struct as_heaps *h, const struct as_arena *arena, uint64_t chunk, uint64_t size,
                            const uint8_t *bytes);

@@ -51,7 +51,7 @@ static const struct wanted_top *next_top(const struct as_heaps *h, const wanted_
     return next;
 }
 
-// Looks for the first chunk of a segment in [from, to), `step` bytes apart: one whose chain arrives at a wanted top, or at
+// Searches for the first chunk of a segment in [from, to), `step` bytes apart: one whose chain arrives at a wanted top, or at
 // fenceposts (then out->arena is UINT32_MAX). False: there is none.
 static bool find_segment(struct as_heaps *h, const wanted_vec *wanted, uint64_t from, uint64_t to, uint64_t step,
                          struct as_window *w, struct as_heap *out)
@@ -83,7 +83,7 @@ static bool find_segment(struct as_heaps *h, const wanted_vec *wanted, uint64_t 
         if (next && start > next->top)
             next = next_top(h, wanted, start, to);
         uint64_t limit = next ? next->top : to;
-        // Most of what looks like a chain breaks soon; what does not is followed to its end.
+        // Most of what resembles a chain breaks soon; what does not is followed to its end.
         uint64_t end;
         enum as_chain_end how = as_chain_follow(w, start, limit, true, AS_CHAIN_PROBE, &end);
         h->search_budget -= h->search_budget < AS_CHAIN_PROBE ? h->search_budget : AS_CHAIN_PROBE;
@@ -172,7 +172,7 @@ static uint32_t owner_by_bins(struct as_heaps *h, const wanted_vec *wanted, cons
     return UINT32_MAX;
 }
 
-// By the fastbins, whose chunks look used.
+// By the fastbins, whose chunks seem used.
 static uint32_t owner_by_fastbins(const struct as_heaps *h, const wanted_vec *wanted, const struct as_heap *segment)
 {
     for (size_t i = 0; i < wanted->count; i++) {
@@ -236,7 +236,7 @@ static bool assign_rest(struct as_heaps *h, wanted_vec *wanted, heap_vec *rest, 
                 chosen = i;
         }
         if (chosen == rest->count && forced)
-            break; // no arena lacks as much: what is left only looked like segments
+            break; // no arena lacks as much: what is left only resembled segments
         if (chosen == rest->count) {
             forced = true;
             continue;
@@ -313,7 +313,7 @@ static void check(struct as_heaps *h, const wanted_vec *wanted)
         }
         if (h->search_budget == 0)
             as_fault_note(h, arena, UINT32_MAX, AS_UNKNOWN,
-                          "the search for the main arena's segments was stopped: too much memory looks like chunks");
+                          "the search for the main arena's segments was stopped: too much memory resembles chunks");
         if (!found)
             as_fault_note_incomplete(h, arena, h->arenas.items[arena].top,
                                      "the segment that holds the main arena's top was not found");

@@ -184,7 +184,7 @@ static bool main_segments(struct as_heaps *h, uint32_t arena_index, struct as_er
     else if (!as_heap_add(h, h->heaps.count, heap, err))
         return false;
     if (!heap.has_top)
-        return true; // as_main_segments_find looks for the rest
+        return true; // as_main_segments_find searches for the rest
     // What others took from brk counts as well (sysmalloc), as long as brk has been enough.
     if (par->sbrk_base != AS_UNKNOWN && !(arena->flags & AS_NONCONTIGUOUS) && top_end - base != arena->system_mem)
         as_fault_note(h, arena_index, UINT32_MAX, AS_UNKNOWN,

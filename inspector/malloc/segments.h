@@ -10,7 +10,7 @@
 bool as_segments_find(struct as_heaps *h, uint32_t arena, struct as_error *err);
 
 // How far adjoining private anonymous mappings reach from `address`, which must be writable there: mprotect and madvise split
-// one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to look beyond
+// one region into several mappings, and a program may protect pages of its own blocks as it likes. No need to inspect beyond
 // `enough`. `address` itself when it lies in none.
 uint64_t as_anonymous_end(const struct as_target *t, uint64_t address, uint64_t enough);
 

@@ -14,7 +14,7 @@ struct list_chunk {
     uint64_t prev_size, size, link, key;
 };
 
-static uint64_t reveal(const struct as_heaps *h, const struct as_libc *libc, uint64_t position, uint64_t link)
+static uint64_t unmangle_link(const struct as_heaps *h, const struct as_libc *libc, uint64_t position, uint64_t link)
 {
     uint64_t pointer = as_reveal_ptr(libc->layout.heap.safe_linking, position, link);
     // With memory tagging (aarch64 MTE) the top byte is a tag.
@@ -155,7 +155,7 @@ static bool tcache_bin(struct as_heaps *h, const struct as_libc *libc, struct as
         sum->key = c.key;
         sum->count++;
         sum->bytes += as_chunksize(c.size);
-        entry = reveal(h, libc, entry, c.link);
+        entry = unmangle_link(h, libc, entry, c.link);
     }
     if (entry != 0)
         as_fault_note(h, UINT32_MAX, UINT32_MAX, entry, "a tcache list is longer than its count");

@@ -77,7 +77,7 @@ static bool is_threads_tcache(const struct as_heaps *h, uint64_t word)
     return false;
 }
 
-// Whether all pages of [start, end) can be read without becoming resident by it: of files no capture tells. A core has a page
+// Whether all pages of [start, end) can be read without becoming resident by it: the page map says nothing of files. A core has a page
 // of a file, as a rule, only where the program wrote to it.
 static bool is_resident(const struct as_heaps *h, uint64_t start, uint64_t end)
 {

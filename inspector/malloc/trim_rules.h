@@ -15,7 +15,7 @@ static inline uint64_t as_mtrim_start(uint64_t chunk)
     return chunk + AS_MALLOC_CHUNK_BYTES;
 }
 
-// mtrim consolidates fastbins before it looks at the bins (to 2.42, the last release that has them).
+// mtrim consolidates fastbins before it inspects the bins (to 2.42, the last release that has them).
 static inline bool as_mtrim_consolidates(const struct as_libc *libc)
 {
     return libc->layout.state.fastbin_count > 0;

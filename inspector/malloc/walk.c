@@ -2,7 +2,7 @@
 // The walk: from chunk to chunk by their sizes, telling apart what is in use, cached, binned, top and bookkeeping.
 //
 // A chunk says nothing of itself: whether it is in a bin stands in the NEXT chunk's PREV_INUSE bit, and a chunk in a
-// tcache or fastbin looks used: those come from the lists (h->cached), merged in by address during the walk.
+// tcache or fastbin seem used: those come from the lists (h->cached), merged in by address during the walk.
 #include "malloc/walk.h"
 #include "base/sort.h"
 #include "malloc/chain.h"
@@ -189,7 +189,7 @@ static bool copy_tcache(struct walk *k, uint64_t chunk, uint64_t size, uint8_t *
 
 // Follows the chain from `address` to its end. Returns where it broke, or 0 when it did not: then everything up to the
 // heap's end (without the top) has been handed on. *pending: the last chunk whose own end is not proven.
-static uint64_t follow(struct walk *k, uint64_t address, uint64_t *pending)
+static uint64_t follow_chain(struct walk *k, uint64_t address, uint64_t *pending)
 {
     bool main_arena = k->arena->main;
     struct as_chunk_header header;
@@ -291,7 +291,7 @@ bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct
     uint64_t address = k.heap.first_chunk;
     uint64_t pending;
     while (k.going) {
-        uint64_t broken = follow(&k, address, &pending);
+        uint64_t broken = follow_chain(&k, address, &pending);
         if (broken == 0)
             break;
         ++*torn;

@@ -8,24 +8,24 @@
 
 enum { SIZE_BITS = 5, WORD = 30, LONG = 31, LONGEST = 9, BATCH = 512 };
 
-_Static_assert(sizeof(struct as_trace_block) <= 64 * 1024, "a block fills whole pages");
+_Static_assert(sizeof(struct as_walk_log_block) <= 64 * 1024, "a block fills whole pages");
 
-struct as_trace_block *as_trace_block_new(struct as_error *err)
+struct as_walk_log_block *as_walk_log_block_new(struct as_error *err)
 {
-    return as_memory_map(sizeof(struct as_trace_block), "a block of chunks", err);
+    return as_memory_map(sizeof(struct as_walk_log_block), "a block of chunks", err);
 }
 
-void as_trace_block_free(struct as_trace_block *block)
+void as_walk_log_block_free(struct as_walk_log_block *block)
 {
     as_memory_unmap(block, sizeof *block);
 }
 
 // An empty block: a spare one, whose memory is there already, or a new one.
-static struct as_trace_block *empty_block(struct as_trace_writer *w)
+static struct as_walk_log_block *empty_block(struct as_walk_log_writer *w)
 {
-    struct as_trace_block *block = w->spare ? *w->spare : NULL;
+    struct as_walk_log_block *block = w->spare ? *w->spare : NULL;
     if (!block)
-        return as_trace_block_new(w->err);
+        return as_walk_log_block_new(w->err);
     *w->spare = block->next;
     block->next = NULL;
     block->first = block->last = false;
@@ -33,7 +33,7 @@ static struct as_trace_block *empty_block(struct as_trace_writer *w)
     return block;
 }
 
-static inline uint8_t *put(uint8_t *to, struct as_chunk chunk)
+static inline uint8_t *put_chunk(uint8_t *to, struct as_chunk chunk)
 {
     uint64_t units = as_chunk_size(chunk) / AS_ALIGNMENT;
     uint8_t class = (uint8_t)(as_chunk_class_of(chunk) << SIZE_BITS);
@@ -52,12 +52,12 @@ static inline uint8_t *put(uint8_t *to, struct as_chunk chunk)
     return to;
 }
 
-static bool next_block(struct as_trace_writer *w)
+static bool next_block(struct as_walk_log_writer *w)
 {
-    struct as_trace_block *full = w->block;
+    struct as_walk_log_block *full = w->block;
     w->block = empty_block(w);
     if (!w->block) {
-        as_trace_block_free(full);
+        as_walk_log_block_free(full);
         return false;
     }
     w->block->heap = full->heap;
@@ -67,18 +67,18 @@ static bool next_block(struct as_trace_writer *w)
 
 static bool on_chunks(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t count)
 {
-    struct as_trace_writer *w = (struct as_trace_writer *)sink;
-    if (w->block->length + count * LONGEST > AS_TRACE_BYTES && !next_block(w))
+    struct as_walk_log_writer *w = (struct as_walk_log_writer *)sink;
+    if (w->block->length + count * LONGEST > AS_WALK_LOG_BYTES && !next_block(w))
         return false;
     uint8_t *to = w->block->bytes + w->block->length;
     for (size_t i = 0; i < count; i++)
-        to = put(to, batch[i]);
+        to = put_chunk(to, batch[i]);
     w->block->length = (size_t)(to - w->block->bytes);
     w->at = batch[count - 1].address + as_chunk_size(batch[count - 1]);
     return true;
 }
 
-bool as_trace_begin(struct as_trace_writer *w, const struct as_heap *heap)
+bool as_walk_log_begin(struct as_walk_log_writer *w, const struct as_heap *heap)
 {
     w->sink.chunks = on_chunks;
     w->block = empty_block(w);
@@ -90,17 +90,17 @@ bool as_trace_begin(struct as_trace_writer *w, const struct as_heap *heap)
     return true;
 }
 
-bool as_trace_end(struct as_trace_writer *w, uint64_t heap_end)
+bool as_walk_log_end(struct as_walk_log_writer *w, uint64_t heap_end)
 {
-    struct as_trace_block *block = w->block;
+    struct as_walk_log_block *block = w->block;
     w->block = NULL;
     block->last = true;
     block->end = heap_end;
     return w->full(w->context, block);
 }
 
-bool as_trace_replay(const struct as_trace_block *block, struct as_chunk_sink *sink, const uint64_t **fastbin,
-                     const uint64_t *fastbin_end)
+bool as_walk_log_replay(const struct as_walk_log_block *block, struct as_chunk_sink *sink, const uint64_t **fastbin,
+                        const uint64_t *fastbin_end)
 {
     struct as_chunk batch[BATCH];
     size_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The records that a capture makes, and that a dump file holds, as C has them: struct as_heap_record, ... Each stage reads the
+// The records that a snapshot makes, and that a dump file holds, as C has them: struct as_heap_record, ... Each stage reads the
 // records that the stage before it wrote, in memory or from a file. What each field means: model/records.def.
 #pragma once
 

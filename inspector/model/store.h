@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The records of one capture as they are made: growable, and owned by the capture's caller.
+// The records of one snapshot as they are made: growable, and owned by the snapshot's caller.
 #pragma once
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All records of a capture, read-only.
+// All records of a snapshot, read-only.
 #pragma once
 
 #include "model/records.h"

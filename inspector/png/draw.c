@@ -38,7 +38,7 @@ bool as_picture_title(struct as_image *image, const struct as_view *v, const cha
                           "For some pages it is unknown whether they are resident: see the dump's warnings."));
 }
 
-// The report's page has the same names (inspect.js, KINDS).
+// The report's page has the same names (page_text.js, KINDS).
 static const char *kind_name(uint32_t kind)
 {
     return kind == AS_HEAP_BRK ? "brk segment" : kind == AS_HEAP_MMAP ? "mmapped segment" : "heap of a thread arena";

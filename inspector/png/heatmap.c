@@ -52,7 +52,7 @@ static struct grid grid_of(uint32_t page_size)
 }
 
 // The class of each 16 bytes of [start, start + count units); what no chunk record covers is unknown.
-static void classify(struct heap_painter *p, uint64_t start, uint32_t count)
+static void classify_units(struct heap_painter *p, uint64_t start, uint32_t count)
 {
     const struct as_heap_record *heap = p->heap;
     for (uint32_t i = 0; i < count; i++) {
@@ -98,7 +98,7 @@ static bool draw_row(struct as_image *image, struct heap_painter *p, uint64_t pa
     if (as_image_band(image)) {
         uint64_t address = (p->heap->start / p->grid.page_size + page) * p->grid.page_size;
         uint64_t pages = p->to - page < p->grid.columns ? p->to - page : p->grid.columns;
-        classify(p, address, (uint32_t)pages * p->grid.units);
+        classify_units(p, address, (uint32_t)pages * p->grid.units);
         for (uint32_t column = 0; column < pages; column++)
             draw_block(image, p, column, page + column);
         if (row % LABEL_EVERY == 0) {

@@ -43,7 +43,7 @@ static size_t depth(const struct as_image *image)
     return image->means ? 3 : 1;
 }
 
-static bool begin(struct as_image *image, uint32_t height)
+static bool begin_rows(struct as_image *image, uint32_t height)
 {
     image->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, image, on_error, on_warning);
     image->info = image->png ? png_create_info_struct(image->png) : NULL;
@@ -87,7 +87,7 @@ bool as_image_write(struct as_output *file, int directory, const char *name, uin
                     bool means, bool (*draw)(struct as_image *image, void *context), void *context,
                     struct as_error *err)
 {
-    struct as_error own = {0}; // on_error looks whether a reason is there already
+    struct as_error own = {0}; // on_error checks whether a reason is there already
     struct as_image image = {
         .width = width, .measuring = true, .means = means, .palette = palette, .file = file, .err = &own};
     if (!draw(&image, context)) {
@@ -100,7 +100,7 @@ bool as_image_write(struct as_output *file, int directory, const char *name, uin
     image.band = malloc(width * depth(&image) * AS_BAND_ROWS);
     bool ok = image.band ? as_output_begin_at(file, directory, name, &own)
                          : as_fail(&own, AS_NO_MEMORY, "no memory to draw a picture");
-    ok = ok && begin(&image, height) && draw(&image, context) && end(&image) && as_output_finish(file, &own);
+    ok = ok && begin_rows(&image, height) && draw(&image, context) && end(&image) && as_output_finish(file, &own);
     if (image.png)
         png_destroy_write_struct((png_structpp)&image.png, (png_infopp)&image.info);
     free(image.band);

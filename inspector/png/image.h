@@ -26,7 +26,8 @@ struct as_image {
     struct as_error *err;
 };
 
-// Draws a picture, of as_colours alone or of `means`, which may have any colour: calls `draw` twice with the same `context`, and puts the file called `name` into `directory`. `file` is the
+// Draws a picture, of as_colours alone or of `means`, which may have any colour: calls `draw` twice with the same `context`, and puts the
+// file called `name` into `directory`. `file` is the
 // caller's, closed, so that it can be abandoned from a signal handler.
 bool as_image_write(struct as_output *file, int directory, const char *name, uint32_t width, enum as_palette palette,
                     bool means, bool (*draw)(struct as_image *image, void *context), void *context,

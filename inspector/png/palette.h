@@ -40,5 +40,5 @@ extern const struct as_colour_info as_colours[AS_COLOUR_COUNT];
 // The colour of 16 bytes of a chunk that lie on `page`.
 enum as_colour as_colour_of_bytes(enum as_chunk_class kind, const struct as_page_record *page);
 
-// The mean of the colours of a page's bytes, taken of light: so a page looks from afar as its bytes do close by.
+// The mean of the colours of a page's bytes, taken of light: so a page appears from afar as its bytes do close by.
 void as_mean_of_page(const struct as_page_record *page, enum as_palette palette, uint8_t rgb[3]);

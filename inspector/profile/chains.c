@@ -22,9 +22,9 @@ static _Atomic uint32_t *next_of(const struct as_recorder_chains *c, uint32_t id
     return (_Atomic uint32_t *)(c->next + id * c->entry);
 }
 
-// Among the entries from `id` up to `end`, which is not looked at.
-static uint32_t find(const struct as_recorder_chains *c, uint32_t id, uint32_t end, as_recorder_is_entry *is_entry,
-                     const void *wanted)
+// Among the entries from `id` up to `end`, which is not inspected.
+static uint32_t find_entry(const struct as_recorder_chains *c, uint32_t id, uint32_t end,
+                           as_recorder_is_entry *is_entry, const void *wanted)
 {
     for (unsigned i = 0; id != end && id != 0 && i < MOST_STEPS; i++) {
         if (is_entry(id, wanted))
@@ -40,7 +40,7 @@ uint32_t as_recorder_chains_find(const struct as_recorder_chains *c, struct as_r
     const unsigned highest = level_for(c, chain->used);
     for (unsigned level = highest + 1; level-- > 0;) {
         uint32_t first = atomic_load_explicit(head_at(c, level, chain->hash), memory_order_acquire);
-        uint32_t id = find(c, first, 0, is_entry, wanted);
+        uint32_t id = find_entry(c, first, 0, is_entry, wanted);
         if (id)
             return id;
         if (level == highest)
@@ -66,7 +66,7 @@ uint32_t as_recorder_chains_add(const struct as_recorder_chains *c, const struct
     uint32_t first = atomic_load_explicit(head, memory_order_acquire);
     uint32_t seen = chain->seen == AS_RECORDER_ALL_SEEN ? first : chain->seen;
     do {
-        uint32_t same = find(c, first, seen, is_entry, wanted);
+        uint32_t same = find_entry(c, first, seen, is_entry, wanted);
         if (same)
             return same;
         seen = first;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A hash table of the entries of a table that only grows: each entry names the next one with the same hash. No lock is taken. The heads of
 // chains are many only where the entries are: each level has eight times as many as the one below, and is used when the one below has
-// enough entries (`load`). So a small table takes little memory, nothing is ever moved, and what is not there is looked for in few places.
+// enough entries (`load`). So a small table takes little memory, nothing is ever moved, and what is not there is searched for in few
+// places.
 // Internal to profile/.
 #pragma once
 
@@ -30,11 +31,11 @@ static inline uint64_t as_recorder_heads_below(unsigned bits, unsigned level)
 // Whether the entry is the one that is wanted.
 typedef bool as_recorder_is_entry(uint32_t id, const void *wanted);
 
-// Where an entry is looked for, and added if it is not there.
+// Where an entry is searched for, and added if it is not there.
 struct as_recorder_chain {
-    uint64_t used; // entries of the table, when it was looked for
+    uint64_t used; // entries of the table, when it was searched for
     uint32_t hash;
-    uint32_t seen; // the first of those that were looked at then
+    uint32_t seen; // the first of those that were inspected then
 };
 // Nobody else can be adding it.
 #define AS_RECORDER_ALL_SEEN UINT32_MAX

@@ -37,6 +37,6 @@ bool as_profile_chunks_open(struct as_profile_chunks *c, struct as_target *t, co
                             struct as_error *err);
 void as_profile_chunks_free(struct as_profile_chunks *c);
 
-// Adds the chunks in use to what is counted. `boundaries` as in as_moment_reader, with AS_GAP_FREE.
+// Adds the chunks in use to what is counted. `boundaries` as in as_stopped_reader, with AS_GAP_FREE.
 void as_profile_chunks_count(struct as_profile_chunks *c, const as_boundary_vec *boundaries,
                              struct as_profile_counted *counted);

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-// One in so many: what comes again and again is kept soon, and a context that does not costs little. One that is there, outdated, is renewed
+// One in so many: what comes again and again is kept soon, and a context that does not costs little. One that is there, outdated, is
+// renewed
 // at once.
 enum { KEEP = 4 };
 
-// A look by the layouts of one caller and depth.
-struct look {
+// A snapshot by the layouts of one caller and depth.
+struct used_layout {
     uint64_t key, inner;
     uint64_t signatures[AS_LAYOUT_WAYS]; // by each layout; 0: there is none
     struct as_recorder_layout *layouts[AS_LAYOUT_WAYS];
@@ -57,8 +58,9 @@ static bool add_stack(struct as_recorder_recent *r, const struct as_recorder_lay
 }
 
 // Another thread may write a layout while it is copied: what comes of the copy must be the signature that was found.
-static bool copy_layout(struct as_recorder_layout *copy, const struct look *l, const struct as_recorder_thread *thread,
-                        const struct as_unwind_registers *caller, uintptr_t depth)
+static bool copy_layout(struct as_recorder_layout *copy, const struct used_layout *l,
+                        const struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
+                        uintptr_t depth)
 {
     const struct as_recorder_layout *layout = l->by;
     copy->key = atomic_load_explicit(&layout->key, memory_order_acquire);
@@ -108,7 +110,7 @@ static struct as_recorder_recent *find_place_now(struct as_recorder_recent *set,
 
 // Right after the walk of its interpreted frames. Not inline, so that recognising takes no more of the stack than it has to.
 static __attribute__((noinline)) void keep(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
-                                           const struct look *l, uint32_t id, bool due)
+                                           const struct used_layout *l, uint32_t id, bool due)
 {
     struct as_recorder_last *last = thread->before;
     struct as_recorder_layout copy;
@@ -139,7 +141,7 @@ static uint64_t *line_for(struct as_recorder_thread *thread, uint64_t key, uint6
                : NULL;
 }
 
-static uint32_t take(struct look *l, unsigned way, uint32_t id)
+static uint32_t accept_context(struct used_layout *l, unsigned way, uint32_t id)
 {
     atomic_thread_fence(memory_order_acquire);
     if (!id || atomic_load_explicit(&l->layouts[way]->key, memory_order_relaxed) != l->key)
@@ -149,8 +151,8 @@ static uint32_t take(struct look *l, unsigned way, uint32_t id)
     return id;
 }
 
-// As as_recorder_recognise(), in the line by all layouts first. What is looked for elsewhere is on its way meanwhile.
-static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_recorder_thread *thread,
+// As as_recorder_recognise(), in the line by all layouts first. What is searched for elsewhere is on its way meanwhile.
+static uint32_t find_in_line(struct used_layout *l, uint64_t *line, const struct as_recorder_thread *thread,
                              const struct as_unwind_registers *caller, uintptr_t depth)
 {
     _Atomic uint64_t *layouts = as_recorder_layout_line(l->key);
@@ -163,14 +165,15 @@ static uint32_t find_in_line(struct look *l, uint64_t *line, const struct as_rec
         if ((l->signatures[way] = signature) == 0)
             continue;
         first = first < way ? first : way;
-        uint32_t id = take(l, way, as_recorder_id_in(*as_recorder_place_in(line, signature), signature));
+        uint32_t id = accept_context(l, way, as_recorder_id_in(*as_recorder_place_in(line, signature), signature));
         if (id)
             return id;
         if (as_recorder_is_other(layout, signature))
             __builtin_prefetch((void *)as_recorder_signature_places(signature));
     }
     for (unsigned way = 0; way < AS_LAYOUT_WAYS; way++) {
-        uint32_t id = l->signatures[way] ? take(l, way, as_recorder_known_by(l->layouts[way], l->signatures[way])) : 0;
+        uint32_t id =
+            l->signatures[way] ? accept_context(l, way, as_recorder_known_by(l->layouts[way], l->signatures[way])) : 0;
         if (!id)
             continue;
         *as_recorder_place_in(line, l->signature) = as_recorder_entry(l->signature, id);
@@ -186,13 +189,13 @@ uint32_t as_recorder_recognise_with_inner(struct as_recorder_thread *thread, con
 {
     uintptr_t depth = thread->high - caller->sp;
     uint64_t inner = 0, key = as_recorder_key(caller, depth);
-    __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the look at the frames
+    __builtin_prefetch(as_recorder_layout_line(key)); // for what follows the snapshot of the frames
     attempt->recognisable = as_recorder_inner(thread, caller->sp, attempt->same, NULL, &inner);
     attempt->inner = inner;
     if (!attempt->recognisable)
         return 0;
     uint64_t *line = line_for(thread, key, inner);
-    struct look l;
+    struct used_layout l;
     l.key = key;
     l.inner = inner ^ as_recorder_mark(thread);
     __builtin_prefetch(line);

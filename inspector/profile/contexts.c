@@ -2,10 +2,10 @@
 // A context is recognised by its signature. Only a signature that is not known is unwound to its end, and only what is not known of
 // its stack is written down. No lock is taken. Where the tables are full, a signature is known to have no context: a stack that
 // is met again is not unwound again.
+#include "profile/context_memo.h"
 #include "profile/hot_path.h"
 #include "profile/interpreters.h"
 #include "profile/merge_frames.h"
-#include "profile/context_memo.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static bool is_context(uint32_t id, const void *wanted)
 }
 
 // AS_PROFILE_LOST: there is no room, or it is not there, and not to be added. `fresh`: nobody has been on its stack.
-static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool add)
+static uint32_t find_entry(const struct as_profile_context *wanted, bool fresh, bool add)
 {
     struct as_profile_table *table = &as_recorder.head->contexts;
     uint32_t who = (uint32_t)wanted->thread << 1 | wanted->complete;
@@ -50,7 +50,7 @@ static uint32_t find(const struct as_profile_context *wanted, bool fresh, bool a
     c->stack = wanted->stack;
     c->complete = wanted->complete;
     c->thread = wanted->thread;
-    __atomic_store_n(&c->count, wanted->count, __ATOMIC_RELEASE); // last: the writer of a full record looks for it
+    __atomic_store_n(&c->count, wanted->count, __ATOMIC_RELEASE); // last: the writer of a trace searches for it
     return as_recorder_chains_add(&as_recorder.context_chains, &chain, (uint32_t)id, is_context, wanted);
 }
 
@@ -61,7 +61,7 @@ static bool is_crowded(void)
     return as_recorder_used(contexts) > contexts->size / 2;
 }
 
-// The stack with these frames; only those that differ from the thread's last stack are looked for. 0: there is no room. *fresh: nobody
+// The stack with these frames; only those that differ from the thread's last stack are searched for. 0: there is no room. *fresh: nobody
 // has been on it.
 static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_recorder_merged *m, bool *fresh)
 {
@@ -90,7 +90,8 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_
     return stack;
 }
 
-// Whether the unwound stack is that of the context to be checked. It nearly always is, and to look for a stack, a chain is followed for each
+// Whether the unwound stack is that of the context to be checked. It nearly always is, and to search for a stack, a chain is followed for
+// each
 // frame.
 static bool is_expected(const struct stack_to_unwind *w, const struct as_profile_context *wanted,
                         const struct as_recorder_merged *m)
@@ -111,11 +112,11 @@ static uint32_t intern(const struct stack_to_unwind *w, struct as_recorder_last_
         return w->expected;
     if ((wanted.stack = stack_with(last, m, &fresh)) == 0)
         return AS_PROFILE_LOST;
-    uint32_t id = find(&wanted, fresh, !own || !is_crowded());
+    uint32_t id = find_entry(&wanted, fresh, !own || !is_crowded());
     if (id != AS_PROFILE_LOST || !own)
         return id;
     wanted.thread = 0;
-    return find(&wanted, fresh, true);
+    return find_entry(&wanted, fresh, true);
 }
 
 static struct as_recorder_last *last_of(const struct stack_to_unwind *w)
@@ -140,7 +141,8 @@ static size_t unwind(const struct stack_to_unwind *w, const struct as_unwind_mod
     return count;
 }
 
-// The first address of the stack that is in no module; 0: there is none. `known`: so many of the outermost frames are known to be in modules.
+// The first address of the stack that is in no module; 0: there is none. `known`: so many of the outermost frames are known to be in
+// modules.
 static uintptr_t unknown_code(const struct stack_to_unwind *w, const struct as_unwind_modules *modules, size_t count,
                               size_t known)
 {
@@ -303,7 +305,8 @@ static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const s
     recognisable &= sure && signature != 0;
     if (recognisable) // it is learnt below
         __builtin_prefetch((void *)as_recorder_signature_places(signature));
-    // The context may be known by a layout that has given way. Where all is recorded, one in 30 to 2,000 is, and each look waits for memory.
+    // The context may be known by a layout that has given way. Where all is recorded, one in 30 to 2,000 is, and each snapshot waits for
+    // memory.
     id = recognisable && !as_recorder.every ? as_recorder_known(signature) : 0;
     if (!id && sure)
         id = context_of(w, modules, count, complete);

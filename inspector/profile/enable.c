@@ -15,7 +15,7 @@ enum { NAPS = 1000 };
 
 static bool ends_with_fork;
 
-// Waits until no thread is in the tables, for a second at most. A thread names itself busy before it looks whether the recorder is on;
+// Waits until no thread is in the tables, for a second at most. A thread names itself busy before it checks whether the recorder is on;
 // after the barrier either it sees that the recorder is off, or we see that it is busy. (A kernel without barriers: the first nap has
 // to do.)
 static bool wait_until_quiet(void)
@@ -52,7 +52,7 @@ void as_recorder_in_child(void)
         t->low = t->foreign = 0;
     }
     atomic_store(&as_recorder_taken.walks, walks);
-    atomic_store(&r->recording, false); // nobody is there who would write the buffers
+    atomic_store(&r->profiling, false); // nobody is there who would write the buffers
     as_recorder_modules_in_child();
     if (!atomic_load(&r->on))
         return;
@@ -81,7 +81,7 @@ static bool has_ticks(void)
 #endif
 }
 
-static bool begin_record(const struct as_recorder_rates *rates, as_recorder_begin *begin, struct as_error *err)
+static bool begin_trace(const struct as_recorder_rates *rates, as_recorder_begin *begin, struct as_error *err)
 {
     struct as_recorder *r = &as_recorder;
     r->ticks = has_ticks();
@@ -120,7 +120,7 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     as_recorder_threads_begin();
     r->head->at_entries = entries != NULL;
     r->hooks = AS_RECORDER_HOOKS - 1;
-    if (record && !begin_record(&rates, record, err)) {
+    if (record && !begin_trace(&rates, record, err)) {
         as_recorder_unmap();
         return false;
     }
@@ -135,7 +135,7 @@ static bool start(const char *text, bool running, as_recorder_begin *record, uin
     r->head->on = 1;
     atomic_store(&r->on, true);
     as_recorder_modules_watch(true);
-    atomic_store(&r->recording, record != NULL);
+    atomic_store(&r->profiling, record != NULL);
     return true;
 }
 
@@ -149,9 +149,9 @@ bool as_recorder_start_at_entries(const char *text, uint64_t *page, struct as_er
     return start(text, true, NULL, page, err);
 }
 
-bool as_recorder_makes_full_record(void)
+bool as_recorder_writes_trace(void)
 {
-    return atomic_load(&as_recorder.recording);
+    return atomic_load(&as_recorder.profiling);
 }
 
 bool as_recorder_allocated(uint64_t *bytes)
@@ -167,7 +167,7 @@ bool as_recorder_stop(void)
         return true;
     if (!r->head->at_entries)
         as_recorder_write_slots(false, true);
-    atomic_store(&r->recording, false);
+    atomic_store(&r->profiling, false);
     atomic_store(&r->on, false);
     as_recorder_modules_watch(false); // nobody puts it in any more
     r->head->on = 0;

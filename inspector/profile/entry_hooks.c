@@ -143,7 +143,7 @@ static bool is_repeated(const struct as_entry_page *page, size_t index)
     return false;
 }
 
-static void fill(struct as_entry_page *page)
+static void fill_entry_page(struct as_entry_page *page)
 {
     uintptr_t low = UINTPTR_MAX, high = 0;
     *page = (struct as_entry_page){.magic = AS_ENTRY_MAGIC, .self = (uintptr_t)page};
@@ -231,7 +231,7 @@ bool as_recorder_map_entries(uint64_t *page, struct as_error *err)
         if (!fresh)
             return as_fail(err, AS_UNSUPPORTED, "there is no room near libc for a page of code");
         find_own_code();
-        fill(fresh);
+        fill_entry_page(fresh);
 #ifdef PR_SET_VMA
         prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, fresh, AS_ENTRY_PAGE, "arenascope entries");
 #endif

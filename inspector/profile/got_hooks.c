@@ -104,7 +104,7 @@ struct slot_writing {
     size_t left;       // for the next pass
 };
 
-// The loader is still writing to a page that it will protect, perhaps at the very moment of our store.
+// The loader is still writing to a page that it will protect, perhaps at the very instant of our store.
 static bool is_being_loaded(const struct slot_writing *w, uintptr_t address)
 {
     uintptr_t page = (uintptr_t)1 << as_recorder.page_shift;
@@ -182,8 +182,10 @@ static int find_others(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-// The hook of a slot that the loader has still to bind, to a function of libc's; 0: it is not known to be so. By its last name, as nobody else has
-// that: then it takes the hook from libc's table. By another one, it may be the program's own malloc that is found; so it is asked only where
+// The hook of a slot that the loader has still to bind, to a function of libc's; 0: it is not known to be so. By its last name, as nobody
+// else has
+// that: then it takes the hook from libc's table. By another one, it may be the program's own malloc that is found; so it is asked only
+// where
 // the table cannot be written, who has such a function.
 static uintptr_t hook_for_unbound(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
@@ -202,7 +204,7 @@ static uintptr_t hook_for_unbound(struct slot_writing *w, const struct as_record
     return 0;
 }
 
-static void look_at(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
+static void match_at(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
     const uintptr_t slot = o->bias + r->r_offset;
     if (!takes_a_symbol(r) || r->r_offset % sizeof(uintptr_t) != 0 || replace(w, slot))
@@ -214,7 +216,8 @@ static void look_at(struct slot_writing *w, const struct as_recorder_object *o, 
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more. Where it cannot be written, slots that are not bound
+// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more. Where it cannot be written, slots that are not
+// bound
 // yet get their hooks now (hook_for_unbound), and what is loaded later has none.
 static void write_symbols(struct slot_writing *w)
 {
@@ -253,7 +256,7 @@ static int write_object(struct dl_phdr_info *info, size_t size, void *context)
     w->object = &o;
     for (size_t t = 0; t < 2; t++)
         for (size_t i = 0; o.tables[t] && i < o.sizes[t] / sizeof *o.tables[t]; i++)
-            look_at(w, &o, &o.tables[t][i]);
+            match_at(w, &o, &o.tables[t][i]);
     // ld.so keeps the addresses of the malloc that it calls in variables, which are protected after the start.
     if (strncmp(o.soname, "ld-linux", 8) == 0)
         for (uintptr_t at = o.relro; at + 8 <= o.relro_end; at += 8)

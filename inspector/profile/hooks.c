@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What stands in the slots instead of malloc and its kin. Each calls libc's function and looks at what it returned: some 3 ns where there
+// What stands in the slots instead of malloc and its kin. Each calls libc's function and inspects what it returned: some 3 ns where there
 // is nothing to write down. A program may have copied the address: the hooks stay, and pass on, when the profile has ended.
-#include "profile/trace_events.h"
 #include "profile/interpreters.h"
+#include "profile/trace_events.h"
 
 #include <errno.h>
 
 enum { NAP_NS = 1000000 };
 enum { MALLOC, CALLOC, REALLOC, MEMALIGN, ALIGNED, POSIX, VALLOC, PVALLOC, DLCLOSE, FREE };
-_Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a full record has it");
+_Static_assert(FREE == AS_RECORDER_HOOKS - 1, "only a trace has it");
 _Static_assert((int)DLCLOSE == (int)AS_ENTRY_MALLOCS && (int)FREE == (int)AS_ENTRY_COUNT,
                "the functions with entries come first, in the same order");
 
@@ -20,12 +20,12 @@ typedef void *realloc_fn(void *, size_t);
 typedef int posix_fn(void **, size_t, size_t);
 typedef void free_fn(void *);
 
-// Macros, as each hook has to look at its own frame.
+// Macros, as each hook has to inspect its own frame.
 #define NOTE(kind, memory, size, alignment)                                                                            \
     do {                                                                                                               \
         void *plain_ = as_recorder_untagged(memory);                                                                   \
         if (plain_ && atomic_load_explicit(&as_recorder.on, memory_order_acquire)) {                                   \
-            if (__builtin_expect(atomic_load_explicit(&as_recorder.recording, memory_order_relaxed), 0)) {             \
+            if (__builtin_expect(atomic_load_explicit(&as_recorder.profiling, memory_order_relaxed), 0)) {             \
                 struct as_unwind_registers caller_ = AS_UNWIND_CALLER();                                               \
                 as_recorder_note((kind), plain_, (size), (alignment), caller_.pc, caller_.sp, caller_.fp);             \
                 break;                                                                                                 \
@@ -44,14 +44,14 @@ typedef void free_fn(void *);
 static void *hook_malloc(size_t size)
 {
     void *memory = REAL(MALLOC, malloc_fn *)(size);
-    NOTE(AS_RECORD_MALLOC, memory, size, 0);
+    NOTE(AS_TRACE_MALLOC, memory, size, 0);
     return memory;
 }
 
 static void *hook_calloc(size_t count, size_t size)
 {
     void *memory = REAL(CALLOC, two_sizes_fn *)(count, size);
-    NOTE(AS_RECORD_CALLOC, memory, count * size, 0);
+    NOTE(AS_TRACE_CALLOC, memory, count * size, 0);
     return memory;
 }
 
@@ -59,27 +59,27 @@ static void *hook_calloc(size_t count, size_t size)
 // another size and another owner: the caller has seen to it.
 static void *hook_realloc(void *old, size_t size)
 {
-    bool recording = old && as_recorder_is_recording();
-    uint64_t before = recording ? as_recorder_ticks() : 0;
+    bool profiling = old && as_recorder_is_on();
+    uint64_t before = profiling ? as_recorder_ticks() : 0;
     void *memory = REAL(REALLOC, realloc_fn *)(old, size);
     bool same = as_recorder_untagged(memory) == as_recorder_untagged(old); // the tag may be another
-    if (recording && !same && (memory || size == 0))
-        NOTE_FREE(memory ? AS_RECORD_MOVED_FROM : AS_RECORD_FREE, old, before);
-    NOTE(!recording ? AS_RECORD_MALLOC : same ? AS_RECORD_RESIZED : AS_RECORD_MOVED_TO, memory, size, 0);
+    if (profiling && !same && (memory || size == 0))
+        NOTE_FREE(memory ? AS_TRACE_MOVED_FROM : AS_TRACE_FREE, old, before);
+    NOTE(!profiling ? AS_TRACE_MALLOC : same ? AS_TRACE_RESIZED : AS_TRACE_MOVED_TO, memory, size, 0);
     return memory;
 }
 
 static void *hook_memalign(size_t alignment, size_t size)
 {
     void *memory = REAL(MEMALIGN, two_sizes_fn *)(alignment, size);
-    NOTE(AS_RECORD_ALIGNED, memory, size, alignment);
+    NOTE(AS_TRACE_ALIGNED, memory, size, alignment);
     return memory;
 }
 
 static void *hook_aligned_alloc(size_t alignment, size_t size)
 {
     void *memory = REAL(ALIGNED, two_sizes_fn *)(alignment, size);
-    NOTE(AS_RECORD_ALIGNED, memory, size, alignment);
+    NOTE(AS_TRACE_ALIGNED, memory, size, alignment);
     return memory;
 }
 
@@ -87,33 +87,33 @@ static int hook_posix_memalign(void **memory, size_t alignment, size_t size)
 {
     int failed = REAL(POSIX, posix_fn *)(memory, alignment, size);
     if (failed == 0)
-        NOTE(AS_RECORD_ALIGNED, *memory, size, alignment);
+        NOTE(AS_TRACE_ALIGNED, *memory, size, alignment);
     return failed;
 }
 
 static void *hook_valloc(size_t size)
 {
     void *memory = REAL(VALLOC, malloc_fn *)(size);
-    NOTE(AS_RECORD_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
+    NOTE(AS_TRACE_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
     return memory;
 }
 
 static void *hook_pvalloc(size_t size)
 {
     void *memory = REAL(PVALLOC, malloc_fn *)(size);
-    NOTE(AS_RECORD_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
+    NOTE(AS_TRACE_ALIGNED, memory, size, (size_t)1 << as_recorder.page_shift);
     return memory;
 }
 
 // Before the block may be another thread's.
 static void hook_free(void *memory)
 {
-    if (memory && as_recorder_is_recording())
-        NOTE_FREE(AS_RECORD_FREE, memory, 0);
+    if (memory && as_recorder_is_on())
+        NOTE_FREE(AS_TRACE_FREE, memory, 0);
     REAL(FREE, free_fn *)(memory);
 }
 
-// A thread names itself busy before it looks at what the caller has changed. One that is not busy when the first nap is over will see the
+// A thread names itself busy before it inspects what the caller has changed. One that is not busy when the first nap is over will see the
 // change: all processors see a store long before. (A barrier is a call that a sandbox may forbid.) Another stack pointer is another call,
 // as no call enters the recorder while its thread is in another.
 bool as_recorder_hooks_left(int naps)

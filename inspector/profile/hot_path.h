@@ -41,7 +41,8 @@ static inline bool as_recorder_is_watched(uintptr_t chunk)
     return as_recorder.all_pages || as_profile_page_hash(chunk >> as_recorder_page_shift()) <= as_recorder.watched;
 }
 
-// With memory tagging (aarch64's MTE) malloc's pointers have a tag in their top byte; its headers, and what the tables say of addresses, have
+// With memory tagging (aarch64's MTE) malloc's pointers have a tag in their top byte; its headers, and what the tables say of addresses,
+// have
 // none.
 static inline void *as_recorder_untagged(void *memory)
 {
@@ -85,7 +86,7 @@ static inline bool as_recorder_enter(struct as_recorder_thread *thread, uintptr_
     return true;
 }
 
-// Between the hook's look and entering the profile may have ended, and another may have begun.
+// Between the hook's check and entering the profile may have ended, and another may have begun.
 static inline bool as_recorder_is_over(const struct as_recorder_thread *thread)
 {
     return !atomic_load_explicit(&as_recorder.on, memory_order_relaxed) ||
@@ -110,7 +111,8 @@ static inline size_t as_recorder_slot_on_page(uintptr_t chunk)
     return (chunk & ((UINT64_C(1) << as_recorder_page_shift()) - 1)) >> AS_PROFILE_SLOT_SHIFT;
 }
 
-// NULL: the page has none at the first place where it would be. Once it has one, it has it until the profile is over, and so is the thread's
+// NULL: the page has none at the first place where it would be. Once it has one, it has it until the profile is over, and so is the
+// thread's
 // state: the next chunk is on the same page, as a rule.
 static inline _Atomic uint32_t *as_recorder_slot_at(struct as_recorder_thread *thread, uintptr_t chunk)
 {
@@ -132,8 +134,9 @@ static inline _Atomic uint32_t *as_recorder_slot_at(struct as_recorder_thread *t
 // --- Recognising ------------------------------------------------------------------------------------------------------
 
 // Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
-// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts. And how many outer frames there
-// are besides, without offsets (outer.c), and where the first of them begins.
+// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts. And how many outer frames
+// there
+// are besides, without offsets (outer_frames.c), and where the first of them begins.
 enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff };
 enum { AS_SHAPE_COUNT = 15, AS_SHAPE_FRAMES = 16, AS_SHAPE_MORE = 32, AS_SHAPE_REGISTER = 64 };
 enum { AS_SHAPE_OUTER_SHIFT = 16, AS_SHAPE_BOUNDARY_SHIFT = 32, AS_SHAPE_OUTER_BITS = 16 };
@@ -147,7 +150,8 @@ static inline uint64_t as_recorder_mix_in(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-// By which a context is looked for. New stacks lie together, and so do the heads of their contexts: in few lines of a processor's cache. Stacks
+// By which a context is searched for. New stacks lie together, and so do the heads of their contexts: in few lines of a processor's cache.
+// Stacks
 // at regular distances have heads all over the table.
 static inline uint32_t as_recorder_context_hash(uint32_t stack, uint32_t who)
 {
@@ -192,7 +196,7 @@ static inline uint32_t as_recorder_known(uint64_t signature)
     return 0;
 }
 
-// Entries of a thread's own, in lines of a processor's cache (last.h). Where such a line has a signature's.
+// Entries of a thread's own, in lines of a processor's cache (stack_memo.h). Where such a line has a signature's.
 enum { AS_RECORDER_LINE = 8, AS_RECORDER_LINE_BITS = 10 };
 static inline uint64_t *as_recorder_place_in(uint64_t *line, uint64_t signature)
 {
@@ -295,7 +299,8 @@ static inline uint64_t as_recorder_finish(const struct as_recorder_lanes *l, uin
     return as_recorder_mix_in(sum ^ sum >> 32, rest);
 }
 
-// 0: it does not fit into the stack, or outer frames that belong to it are not known. The layout's seed says where the words are: the same words
+// 0: it does not fit into the stack, or outer frames that belong to it are not known. The layout's seed says where the words are: the same
+// words
 // elsewhere are another signature, and so is a layout that two threads wrote at the same time.
 static inline uint64_t as_recorder_signature(const struct as_recorder_thread *thread, uint64_t key,
                                              const struct as_recorder_layout *layout,
@@ -327,7 +332,8 @@ static inline bool as_recorder_is_alone(void)
     return !atomic_load_explicit(&as_recorder.threaded, memory_order_relaxed);
 }
 
-// Whether the context may be among all signatures, and not near the layout. Of 64 bits one is its own, by what an entry has of the signature.
+// Whether the context may be among all signatures, and not near the layout. Of 64 bits one is its own, by what an entry has of the
+// signature.
 static inline uint64_t as_recorder_other_bit(uint64_t signature)
 {
     return UINT64_C(1) << (signature >> 58);
@@ -371,7 +377,8 @@ static inline void as_recorder_swap(_Atomic uint64_t *a, _Atomic uint64_t *b)
     atomic_store_explicit(b, there, memory_order_relaxed);
 }
 
-// All that a signature by these layouts reads: of a new stack each is looked at in vain, and one after another would take as long as all of that.
+// All that a signature by these layouts reads: of a new stack each is inspected in vain, and one after another would take as long as all of
+// that.
 static inline void as_recorder_fetch_layouts(const _Atomic uint64_t *layouts, unsigned from, uint64_t key)
 {
     for (unsigned way = from; way < AS_LAYOUT_WAYS; way++) {

@@ -24,8 +24,8 @@ struct mutex_words {
 static struct {
     _Atomic(pthread_mutex_t *) lock; // NULL: not found
     _Atomic bool gave_up;            // nobody has had it since somebody has waited in vain
-    _Atomic uint32_t holder;         // the recorder's thread that has it, or tries to; 0: none
-    uint32_t depth; // how often the recorder has it there: the program may have it besides, in a callback; the holder's
+    _Atomic uint32_t lock_owner;     // the recorder's thread that has it, or tries to; 0: none
+    uint32_t depth; // how often the recorder has it there: the program may have it besides, in a callback; the owner's
 } loader;
 
 // --- Signals ----------------------------------------------------------------------------------------------------------
@@ -122,15 +122,15 @@ void as_recorder_loader_find(void)
 static bool try_to_take(pthread_mutex_t *lock, uint32_t self)
 {
     uint32_t none = 0;
-    bool again = atomic_load(&loader.holder) == self; // the lock is recursive
-    if (!again && !atomic_compare_exchange_strong(&loader.holder, &none, self))
+    bool again = atomic_load(&loader.lock_owner) == self; // the lock is recursive
+    if (!again && !atomic_compare_exchange_strong(&loader.lock_owner, &none, self))
         return false;
     if (pthread_mutex_trylock(lock) == 0) {
         loader.depth++;
         return true;
     }
     if (!again)
-        atomic_store(&loader.holder, 0);
+        atomic_store(&loader.lock_owner, 0);
     return false;
 }
 
@@ -163,16 +163,16 @@ bool as_recorder_loader_enter(struct as_recorder_signals *before)
     return true;
 }
 
-// The holder is known for as long as it has the lock: a child of fork() gives back what it had.
+// The owner is known for as long as it has the lock: a child of fork() gives back what it had.
 void as_recorder_loader_leave(const struct as_recorder_signals *before)
 {
     pthread_mutex_t *lock = atomic_load(&loader.lock);
     uint32_t self = as_recorder_own_id();
-    if (lock && atomic_load(&loader.holder) == self) { // else it was not found yet when the thread entered
+    if (lock && atomic_load(&loader.lock_owner) == self) { // else it was not found yet when the thread entered
         bool last = --loader.depth == 0;
         pthread_mutex_unlock(lock);
         if (last)
-            atomic_store(&loader.holder, 0);
+            atomic_store(&loader.lock_owner, 0);
     }
     as_recorder_restore_signals(before);
 }
@@ -189,10 +189,10 @@ void as_recorder_loader_in_child(void)
     struct mutex_words *m = (struct mutex_words *)(void *)atomic_load(&loader.lock);
     atomic_store(&loader.gave_up, false);
     loader.depth = 0;
-    uint32_t holder = atomic_exchange(&loader.holder, 0);
+    uint32_t lock_owner = atomic_exchange(&loader.lock_owner, 0);
     uint32_t owner = m ? atomic_load(&m->owner) : 0;
-    if (holder == 0 || !m ||
-        (owner != 0 && owner != holder)) // libc sets the owner behind the lock, and takes it away before
+    if (lock_owner == 0 || !m ||
+        (owner != 0 && owner != lock_owner)) // libc sets the owner behind the lock, and takes it away before
         return;
     atomic_store(&m->owner, 0);
     atomic_store(&m->count, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From the outermost frame inwards: the outer ones are mostly those of the stack before, and are neither named nor looked for again.
+// From the outermost frame inwards: the outer ones are mostly those of the stack before, and are neither named nor searched for again.
 #include "profile/merge_frames.h"
 #include "profile/interpreters.h"
 
@@ -47,14 +47,14 @@ static const struct as_inner_frame *next_frame(const struct merging *m, size_t f
     return frame && is_run_by(m, function, frame) ? frame : NULL;
 }
 
-static void take(struct merging *m, const struct as_inner_frame *frame)
+static void take_frame(struct merging *m, const struct as_inner_frame *frame)
 {
     m->hash = as_recorder_mix_in(m->hash, frame->key ^ frame->place);
     m->taken++;
 }
 
 // Passes over the functions that are what they were, with all that they run. Of a deep stack these are nearly all, and so little is done
-// for each: but for one that runs interpreted frames, a look at where the next of these is.
+// for each: but for one that runs interpreted frames, a snapshot of where the next of these is.
 static size_t pass_over(struct merging *m, const struct as_recorder_last_stack *last)
 {
     size_t known = last->common < last->functions ? last->common : last->functions, function = 0;
@@ -65,7 +65,7 @@ static size_t pass_over(struct merging *m, const struct as_recorder_last_stack *
     for (; function < known; function++) {
         const struct as_recorder_last_end *end = &last->ends[function];
         for (; frame && is_run_by(m, function, frame); frame = next_frame_of(&next))
-            take(&next, frame);
+            take_frame(&next, frame);
         if (next.hash != end->hash || end->count > last->count)
             break;
         m->hash = next.hash;
@@ -90,7 +90,7 @@ static void add_function(struct merging *m, size_t function)
 {
     size_t before = m->taken;
     const struct as_inner_frame *frame;
-    for (; (frame = next_frame(m, function)); take(m, frame))
+    for (; (frame = next_frame(m, function)); take_frame(m, frame))
         m->frames[m->count++] = as_interpreters_name(m->u->walk, frame);
     bool runs = m->taken > before;
     if (!runs && !is_loop(m, function))

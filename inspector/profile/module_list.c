@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A list of modules is never changed: there is a new one. A thread that unwinds names the list that it reads, and who frees a list
-// looks whether anybody does.
+// checks whether anybody does.
 #include "profile/interpreters.h"
 #include "profile/recorder.h"
 
@@ -27,7 +27,7 @@ static struct {
     _Atomic uint32_t closing; // threads in dlclose, until the list is as dlclose has left it
     _Atomic uint32_t owed;   // times that the loader's lock was held when the list was to be compared with the loader's
     _Atomic bool unasked;    // code of no module was on a stack, and the loader could not be asked
-    _Atomic bool unfinished; // interpreters are looked for again from time to time
+    _Atomic bool unfinished; // interpreters are searched for again from time to time
     _Atomic bool child;      // of a fork: the loader's lock may be held by a thread that is not there
     _Atomic uint64_t checked_ns;
     _Atomic uintptr_t unknown[UNKNOWN_PAGES]; // pages of code that was in no module, + 1
@@ -37,7 +37,7 @@ static struct {
     struct as_unwind_modules *oldest, *newest; // that may still be read; by the thread that loads
 } list;
 
-static uint64_t now(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
@@ -57,7 +57,7 @@ static bool is_same(const struct as_profile_module *record, const struct as_unwi
                      : record->start == module->start && record->bias == module->bias);
 }
 
-// The newest record is looked at first: an older one may be of a module that is gone.
+// The newest record is inspected first: an older one may be of a module that is gone.
 static uint32_t record_of(const struct as_unwind_module *module)
 {
     const struct as_profile_table *table = &as_recorder.head->modules;
@@ -150,7 +150,8 @@ void as_recorder_modules_watch(bool in)
         as_recorder_loader_leave(&signals);
 }
 
-// NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache needs. A filter that was there
+// NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache needs. A filter that was
+// there
 // (a container's, a service's) has let these calls pass.
 static const char *cache_directory_now(void)
 {
@@ -269,7 +270,7 @@ void as_recorder_modules_closing(void)
 }
 
 // Until somebody has compared the list with the loader's, no stack is believed, and none that was is recognised.
-static void owe(void)
+static void require_comparison(void)
 {
     atomic_fetch_add(&list.owed, 1);
     as_recorder_modules_unlearn();
@@ -279,7 +280,7 @@ static void owe(void)
 void as_recorder_modules_closed(bool changed)
 {
     if (changed && !atomic_load(&list.child) && !refresh_uncancelled(MANY))
-        owe();
+        require_comparison();
     uint32_t closing = atomic_load(&list.closing);
     while (closing > 0 && !atomic_compare_exchange_weak(&list.closing, &closing, closing - 1))
         continue; // 0: a child that was forked in dlclose counts from 0
@@ -288,7 +289,7 @@ void as_recorder_modules_closed(bool changed)
 static bool is_asked_for(uintptr_t page)
 {
     return atomic_load(&list.unknown[page % UNKNOWN_PAGES]) == page + 1 &&
-           now() - atomic_load(&list.checked_ns) < REFRESH_NS;
+           now_ns() - atomic_load(&list.checked_ns) < REFRESH_NS;
 }
 
 // Whoever finds that nothing has changed waits for nobody who loads.
@@ -299,10 +300,10 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     uint32_t owed = atomic_load(&list.owed);
     bool changing = owed > 0 || atomic_load(&list.closing) > 0;
     bool unfinished = atomic_load(&list.unfinished);
-    bool waits = !unfinished || now() - atomic_load(&list.checked_ns) < REFRESH_NS;
+    bool waits = !unfinished || now_ns() - atomic_load(&list.checked_ns) < REFRESH_NS;
     if ((!asks && !changing && waits) || atomic_load(&list.child))
         return true;
-    atomic_store(&list.checked_ns, now());
+    atomic_store(&list.checked_ns, now_ns());
     struct as_recorder_signals signals;
     if (!as_recorder_loader_enter(&signals)) {
         if (asks)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Return addresses further out than a layout has offsets. A recursion of the same functions in another order leaves a stack of the same depth: there
+// Return addresses further out than a layout has offsets. A recursion of the same functions in another order leaves a stack of the same
+// depth: there
 // they decide. Where they stand, the thread's last unwinding says, if its frames are there still.
 #include "profile/hot_path.h"
 #include "profile/stack_memo.h"
@@ -40,7 +41,8 @@ uint64_t as_recorder_outer_signature(const struct as_recorder_thread *thread, ui
     const struct as_unwind_last *last = &thread->before->unwound;
     if (count >= (size_t)(&last->frames[AS_UNWIND_MOST] - first))
         return 0;
-    // The layout's words have led to the first frame. With the same registers there, by the same tables, the next words lead to the same frames.
+    // The layout's words have led to the first frame. With the same registers there, by the same tables, the next words lead to the same
+    // frames.
     uint64_t hash = as_recorder_mix_in(signature, last->generation ^ (first->slot - caller->sp));
     hash = add_frame(hash, first);
     for (size_t i = 1; i <= count; i++) {

@@ -6,10 +6,10 @@
 
 enum {
     MOST_ON_PAGE = 8,             // sites that a page has in profile_places
-    FIRST = 2 * MOST_ON_PAGE + 1, // holders among which these are: a site is at most two, and one is nobody
+    FIRST = 2 * MOST_ON_PAGE + 1, // users among which these are: a site is at most two, and one is nobody
 };
 
-// A holder on a page: nobody who is known, or a site's small or large chunks, which stand for different numbers of chunks.
+// A user on a page: nobody who is known, or a site's small or large chunks, which stand for different numbers of chunks.
 enum { NOBODY = 0 };
 
 // Chunks of one site, side by side or with nothing but free chunks between them: freed, they would be one.
@@ -29,24 +29,24 @@ struct keeping {
     uint64_t free_since;               // from here to the next chunk all is free; 0: nothing is
 };
 
-static struct as_profile_kept_record *kept_by(const struct keeping *k, uint32_t site)
+static struct as_profile_pin_record *pinned_by(const struct keeping *k, uint32_t site)
 {
-    return &k->store->profile_kept.items[site];
+    return &k->store->profile_pins.items[site];
 }
 
 // --- Pages ------------------------------------------------------------------------------------------------------------
 
-static uint32_t site_of(uint32_t holder)
+static uint32_t site_of(uint32_t user)
 {
-    return (holder - 1) / 2;
+    return (user - 1) / 2;
 }
 
-static uint64_t weight_of(const struct keeping *k, uint32_t holder)
+static uint64_t weight_of(const struct keeping *k, uint32_t user)
 {
-    return holder % 2 == 1 ? k->k->page_rate : 1;
+    return user % 2 == 1 ? k->k->page_rate : 1;
 }
 
-// What comes first among a page's holders: most bytes; of as many, the lowest number.
+// What comes first among a page's users: most bytes; of as many, the lowest number.
 struct page_order {
     uint64_t first[FIRST]; // keys, descending
     uint32_t count;
@@ -55,10 +55,10 @@ struct page_order {
 
 static uint64_t key_of(const struct as_page_user *user)
 {
-    return user->bytes << 32 | (UINT32_MAX - user->holder); // fewer than 2^32 bytes are on a page
+    return user->bytes << 32 | (UINT32_MAX - user->user); // fewer than 2^32 bytes are on a page
 }
 
-static uint32_t holder_of(uint64_t key)
+static uint32_t site_of_user(uint64_t key)
 {
     return UINT32_MAX - (uint32_t)key;
 }
@@ -73,45 +73,45 @@ static void put_in_order(struct page_order *o, uint64_t key, uint32_t most)
     o->first[at] = key;
 }
 
-// The first of some 40 holders is what is looked at, and the last. To sort all of them took a quarter of the time for a profile.
+// The first of some 40 users is what is inspected, and the last. To sort all of them took a quarter of the time for a profile.
 static void order(const struct keeping *k, const struct as_used_page *page, struct page_order *o)
 {
-    uint32_t most = k->k->page_rate > 1 ? FIRST : MOST_ON_PAGE + 1; // without a rate, a site is one holder
+    uint32_t most = k->k->page_rate > 1 ? FIRST : MOST_ON_PAGE + 1; // without a rate, a site is one user
     o->count = 0;
     o->first[0] = 0;
     o->last = UINT64_MAX;
-    for (size_t i = 0; i < page->holders; i++) {
+    for (size_t i = 0; i < page->users; i++) {
         uint64_t key = key_of(&page->here[i]);
         put_in_order(o, key, most);
         o->last = key < o->last ? key : o->last;
     }
 }
 
-static void strand(const struct keeping *k, uint32_t holder, uint64_t bytes)
+static void add_stranded(const struct keeping *k, uint32_t user, uint64_t bytes)
 {
-    if (holder != NOBODY)
-        kept_by(k, site_of(holder))->stranded += bytes * weight_of(k, holder);
+    if (user != NOBODY)
+        pinned_by(k, site_of(user))->stranded += bytes * weight_of(k, user);
 }
 
-// Each chunk in use on a page has an equal part of its stranded bytes, and the last holder what is left; where all are of one site, the
+// Each chunk in use on a page has an equal part of its stranded bytes, and the last user what is left; where all are of one site, the
 // site keeps the page.
 static void share(const struct keeping *k, const struct as_used_page *page, const struct page_order *o)
 {
     uint64_t part = page->stranded / page->chunks, left = page->stranded;
-    uint32_t first = holder_of(o->first[0]), last = holder_of(o->last);
+    uint32_t first = site_of_user(o->first[0]), last = site_of_user(o->last);
     bool alone = first != NOBODY;
-    for (size_t i = 0; i < page->holders; i++) {
+    for (size_t i = 0; i < page->users; i++) {
         const struct as_page_user *user = &page->here[i];
-        alone = alone && user->holder != NOBODY && site_of(user->holder) == site_of(first);
-        if (user->holder == last)
+        alone = alone && user->user != NOBODY && site_of(user->user) == site_of(first);
+        if (user->user == last)
             continue;
-        strand(k, user->holder, part * user->count);
+        add_stranded(k, user->user, part * user->count);
         left -= part * user->count;
     }
-    strand(k, last, left);
+    add_stranded(k, last, left);
     if (alone) {
-        kept_by(k, site_of(first))->pages++;
-        kept_by(k, site_of(first))->pages_stranded += page->stranded;
+        pinned_by(k, site_of(first))->pages++;
+        pinned_by(k, site_of(first))->pages_stranded += page->stranded;
     }
 }
 
@@ -119,9 +119,9 @@ static bool add_places(const struct keeping *k, const struct as_used_page *page,
 {
     uint32_t sites[MOST_ON_PAGE], count = 0;
     for (uint32_t i = 0; i < o->count && count < MOST_ON_PAGE; i++) {
-        if (holder_of(o->first[i]) == NOBODY)
+        if (site_of_user(o->first[i]) == NOBODY)
             continue;
-        sites[count] = site_of(holder_of(o->first[i]));
+        sites[count] = site_of(site_of_user(o->first[i]));
         bool known = false; // by its chunks of the other kind
         for (uint32_t j = 0; j < count; j++)
             known |= sites[j] == sites[count];
@@ -144,9 +144,9 @@ static bool count_page(void *context, const struct as_used_page *page)
     order(k, page, &o);
     if (page->stranded > 0)
         share(k, page, &o);
-    uint32_t first = holder_of(o.first[0]);
+    uint32_t first = site_of_user(o.first[0]);
     if (k->store->pages.items[page->page].state == AS_PAGE_PINNED && page->chunks == 1 && first != NOBODY)
-        kept_by(k, site_of(first))->pinned += weight_of(k, first);
+        pinned_by(k, site_of(first))->pinned += weight_of(k, first);
     return add_places(k, page, &o);
 }
 
@@ -176,7 +176,7 @@ static uint64_t resident(const struct keeping *k, uint64_t from, uint64_t to)
 static void end_run(struct keeping *k, uint64_t end)
 {
     if (k->run.site != UINT32_MAX)
-        kept_by(k, k->run.site)->returned += resident(k, as_mtrim_start(k->run.start), end);
+        pinned_by(k, k->run.site)->returned += resident(k, as_mtrim_start(k->run.start), end);
     k->run.site = UINT32_MAX;
 }
 
@@ -207,7 +207,7 @@ static void pass_chunk(struct keeping *k, uint64_t at, uint32_t site)
     }
     if (k->heap->kind == AS_HEAP_MMAPPED) { // free() unmaps all of it
         if (site != UINT32_MAX)
-            kept_by(k, site)->returned += resident(k, k->heap->start, k->heap->end);
+            pinned_by(k, site)->returned += resident(k, k->heap->start, k->heap->end);
         k->run.site = UINT32_MAX;
     }
     k->free_since = 0;
@@ -239,37 +239,37 @@ static bool pass(struct keeping *k, size_t i)
     }
     uint32_t site = k->site_of[k->k->id_of[i]];
     pass_chunk(k, at, site);
-    uint32_t holder = site == UINT32_MAX ? NOBODY : 1 + 2 * site + (end - at >= k->k->large && k->k->page_rate > 1);
-    return as_page_users_put(&k->users, holder, at, end - at);
+    uint32_t user = site == UINT32_MAX ? NOBODY : 1 + 2 * site + (end - at >= k->k->large && k->k->page_rate > 1);
+    return as_page_users_put(&k->users, user, at, end - at);
 }
 
 static bool open_keeping(struct keeping *k)
 {
     size_t sites = k->store->profile_sites.count;
     k->site_of = as_memory_map(k->k->ids * sizeof *k->site_of + 1, "the sites of chunks", k->err);
-    if (!k->site_of || sites > (UINT32_MAX - 1) / 2 || !as_vec_reserve(&k->store->profile_kept, sites, k->err) ||
+    if (!k->site_of || sites > (UINT32_MAX - 1) / 2 || !as_vec_reserve(&k->store->profile_pins, sites, k->err) ||
         !as_page_users_open(&k->users, (uint32_t)(1 + 2 * sites)))
         return false;
     for (uint64_t id = 0; id < k->k->ids; id++)
         k->site_of[id] = UINT32_MAX;
     for (size_t i = 0; i < sites; i++) {
-        k->store->profile_kept.items[i] = (struct as_profile_kept_record){0};
+        k->store->profile_pins.items[i] = (struct as_profile_pin_record){0};
         k->site_of[k->k->id_of_site[i]] = (uint32_t)i;
     }
-    k->store->profile_kept.count = sites;
+    k->store->profile_pins.count = sites;
     return true;
 }
 
 // Where not every page is watched: a page of which some chunks have no known site may be kept by these.
 static void forget_what_is_alone(struct keeping *k)
 {
-    for (size_t i = 0; k->k->page_rate != 1 && i < k->store->profile_kept.count; i++) {
-        struct as_profile_kept_record *kept = &k->store->profile_kept.items[i];
-        kept->pages = kept->pages_stranded = kept->returned = AS_UNKNOWN;
+    for (size_t i = 0; k->k->page_rate != 1 && i < k->store->profile_pins.count; i++) {
+        struct as_profile_pin_record *pinned = &k->store->profile_pins.items[i];
+        pinned->pages = pinned->pages_stranded = pinned->returned = AS_UNKNOWN;
     }
 }
 
-bool as_sites_keep(const struct as_site_keeping *keeping, struct as_store *s, struct as_error *err)
+bool as_page_pins_make(const struct as_site_keeping *keeping, struct as_store *s, struct as_error *err)
 {
     struct keeping k = {.k = keeping, .store = s, .err = err, .run.site = UINT32_MAX};
     k.users = (struct as_page_users){

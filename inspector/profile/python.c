@@ -67,7 +67,7 @@ enum { CODE_FILE = 1, CODE_NAME = 3, CODE_LINES = 4, CODE_FIRST_LINE = 5, CODE_B
 #define RUNTIME_COOKIE UINT64_C(0x7970677562656478) // "xdebugpy"
 enum { RUNTIME_FREE_THREADED = 2, PUBLISHED_READ = 512 };
 
-static bool says_the_same(const struct as_python_layout *l, const uint64_t *runtime)
+static bool is_same(const struct as_python_layout *l, const uint64_t *runtime)
 {
     const uint64_t *state = runtime + l->published.state, *frame = runtime + l->published.frame,
                    *code = runtime + l->published.code;
@@ -193,11 +193,11 @@ static void take_another(const struct as_recorder_object *o, const struct as_pyt
     take_types(o);
 }
 
-static bool take(const struct as_recorder_object *o, const struct as_python_layout *l, bool stays)
+static bool take_python(const struct as_recorder_object *o, const struct as_python_layout *l, bool stays)
 {
     uintptr_t runtime = 0, end = 0;
     if (!find_runtime(o, &runtime, &end) || end - runtime < l->initialized + sizeof(uint32_t) ||
-        (l->published.state && (end - runtime < PUBLISHED_READ || !says_the_same(l, (const uint64_t *)runtime))) ||
+        (l->published.state && (end - runtime < PUBLISHED_READ || !is_same(l, (const uint64_t *)runtime))) ||
         !address_of(o, "PyCode_Type", STT_OBJECT) || !address_of(o, "PyUnicode_Type", STT_OBJECT) ||
         !address_of(o, "PyBytes_Type", STT_OBJECT))
         return false;
@@ -213,7 +213,7 @@ struct python_finding {
     bool may_change;
 };
 
-static int find(struct dl_phdr_info *info, size_t size, void *context)
+static int find_python(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct python_finding *f = context;
     struct as_recorder_object o;
@@ -229,7 +229,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
     f->may_change |= f->is_behind_loader;
     uint32_t number = release ? as_inner_half(release) >> 16 : AS_PROFILE_RELEASE_UNKNOWN;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (number == layouts[i].release && take(&o, &layouts[i], !f->is_behind_loader))
+        if (number == layouts[i].release && take_python(&o, &layouts[i], !f->is_behind_loader))
             return 1;
     as_python.unknown = number;
     return 0;
@@ -243,7 +243,7 @@ bool as_python_find(void)
     if (atomic_load(&as_python.found) && as_python.stays)
         return true;
     as_python.unknown = 0;
-    bool there = dl_iterate_phdr(find, &f) != 0;
+    bool there = dl_iterate_phdr(find_python, &f) != 0;
     if (there)
         as_python.unknown = 0;
     atomic_store_explicit(&as_python.found, there, memory_order_release);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // CPython's frames as a thread's own allocations see them. docs/profile.md says what is read, and what is not. Internal to profile/.
 //
-//   python.c        where CPython is in this process, and which layout its structures have
-//   python_watch.c  the hook that sees code objects die
-//   python_code.c   what a code object is recognised by
-//   python_walk.c   the frames of the calling thread
-//   python_recent.c whether they are those of one of the thread's last contexts
-//   python_names.c  function, file and line of a frame that is seen for the first time
+//   python.c         where CPython is in this process, and which layout its structures have
+//   python_watch.c   the hook that sees code objects die
+//   python_code.c    what a code object is recognised by
+//   python_walk.c    the frames of the calling thread
+//   python_recent.c  whether they are those of one of the thread's last contexts
+//   python_names.c   function, file and line of a frame that is seen for the first time
 #pragma once
 
 #include "profile/interp_frames.h"
@@ -109,7 +109,8 @@ static inline bool as_python_is_current(const struct as_python_last *last)
            last->deaths == atomic_load_explicit(&as_python_deaths, memory_order_relaxed);
 }
 
-// The entry that runs the frame leads on to where it did. That an entry of 3.11 ends with another frame than it did is seen by the next entry's.
+// The entry that runs the frame leads on to where it did. That an entry of 3.11 ends with another frame than it did is seen by the next
+// entry's.
 static inline bool as_python_enters_same(const struct as_python_layout *l, const struct as_python_words *w)
 {
     if (__builtin_expect(w->entry == 0, 1))
@@ -127,7 +128,8 @@ static inline bool as_python_is_same(const struct as_python_layout *l, const str
            as_python_enters_same(l, w);
 }
 
-// Whether it is initialised, and does not end. To be asked only where its variables are there: where it stays, or of a thread that is in it.
+// Whether it is initialised, and does not end. To be asked only where its variables are there: where it stays, or of a thread that is in
+// it.
 static inline bool as_python_is_initialized(void)
 {
     bool is = as_inner_half(as_python.runtime + as_python.layout.initialized) != 0;
@@ -145,7 +147,7 @@ static inline bool as_python_is_hidden(void)
                            : !atomic_load_explicit(&as_python.was_initialized, memory_order_relaxed);
 }
 
-// python.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be looked for again.
+// python.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be searched for again.
 bool as_python_find(void);
 
 // Which key leads to the threads' states, + 1: by that of the calling thread. 0: it has none.
@@ -168,7 +170,8 @@ static inline bool as_python_may_lose(uintptr_t state)
 // What is read of a state; and where a type has its tp_dealloc.
 enum { AS_PYTHON_STATE_READ = 168, AS_PYTHON_TYPE_DEALLOC = 48 };
 
-// What CPython keeps as the calling thread's state, without a call of CPython's; 0: there is none. The key is read anew where this can be done:
+// What CPython keeps as the calling thread's state, without a call of CPython's; 0: there is none. The key is read anew where this can be
+// done:
 // another interpreter has another one.
 static inline uintptr_t as_python_state(void)
 {
@@ -188,7 +191,8 @@ void as_python_watch(bool in);
 // frames themselves, if `walk` is not NULL. `sp` and all above it is on the thread's own stack. False: the frames are about to be
 // changed, or are not what they should be.
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash);
-// python_recent.c: the context, if the thread has been in it lately (recent.h); else 0, and *outdated becomes true where an entry with the
+// python_recent.c: the context, if the thread has been in it lately (context_memo.h); else 0, and *outdated becomes true where an entry
+// with the
 // same call has another version.
 uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                           struct as_recorder_attempt *attempt);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost Python frame is the entry's, word by word, and the outer ones are
+// Whether a thread is in a context that it has been in lately: its innermost Python frame is the entry's, word by word, and the outer ones
+// are
 // those of its last walk. All allocations of a Python come by here: words are compared together, as a branch takes longer than some words.
-#include "profile/hot_path.h"
 #include "profile/context_memo.h"
+#include "profile/hot_path.h"
 
 static inline bool is_readable_frame(struct as_python_last *last, uintptr_t frame)
 {

@@ -2,9 +2,9 @@
 // The chain of a thread's own frames. It stands while an allocation lasts: only the thread itself changes it, and it changes nothing
 // while malloc is called. What is read may be garbage nevertheless: a signal handler may have interrupted the change of a link, and a
 // thread without the GIL may outlive the interpreter. So each pointer is one into readable memory before it is followed, what
-// it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not looked at.
-#include "profile/hot_path.h"
+// it leads to has the right type, and entries stand on the C stack one above the other. An interpreter that ends is not inspected.
 #include "profile/context_memo.h"
+#include "profile/hot_path.h"
 
 #define ENTERED UINT64_C(0x5851f42d4c957f2d) // what a key is mixed with: the frame is the outermost one of its entry
 
@@ -28,7 +28,7 @@ struct walking {
     size_t first;                // of those whose place is not known yet
     size_t same;                 // frames of the last walk that are there still: all behind the ones that were counted
     uint64_t *keys;              // of frames
-    struct as_python_last *last; // NULL: each frame is looked at
+    struct as_python_last *last; // NULL: each frame is inspected
 };
 
 static inline bool is_readable_frame(struct walking *w, uintptr_t frame)
@@ -118,7 +118,7 @@ static inline bool resume(struct walking *w, uintptr_t frame, uintptr_t cframe)
     return true;
 }
 
-static void keep(struct walking *w, uint64_t hash)
+static void keep_walk(struct walking *w, uint64_t hash)
 {
     struct as_python_last *last = w->last;
     last->count = w->same;
@@ -136,11 +136,11 @@ static void keep(struct walking *w, uint64_t hash)
 }
 
 // Of all frames, from the outermost one on. Where nothing is new, the frames within are known, too, if they come back.
-static uint64_t finish(struct walking *w)
+static uint64_t finish_python_walk(struct walking *w)
 {
     uint64_t hash = w->last && w->same > 0 ? w->last->frames[w->same - 1].hash : 1;
     if (w->last && w->count > 0)
-        keep(w, hash);
+        keep_walk(w, hash);
     for (size_t i = w->count; i-- > 0;)
         hash = as_recorder_mix_in(hash, w->keys[i]);
     return hash;
@@ -172,8 +172,8 @@ static bool enter(struct walking *w, uintptr_t entry, uintptr_t beyond)
     return true;
 }
 
-// A frame that is one too many is not taken in; where the ones before it are run is still looked for, if anybody wants to know.
-static inline bool take(struct walking *w, uintptr_t frame, bool *whole)
+// A frame that is one too many is not taken in; where the ones before it are run is still searched for, if anybody wants to know.
+static inline bool take_python_frame(struct walking *w, uintptr_t frame, bool *whole)
 {
     *whole = w->count < MOST_FRAMES;
     return !*whole || add_frame(w, frame);
@@ -188,7 +188,7 @@ static bool walk_entries(struct walking *w, uintptr_t frame)
         if (!is_entry && resume(w, frame, 0))
             return true;
         if (i == MOST_STEPS || !is_readable_frame(w, frame) ||
-            !(is_entry ? enter(w, frame, as_inner_word(frame + w->l->previous)) : take(w, frame, &whole)))
+            !(is_entry ? enter(w, frame, as_inner_word(frame + w->l->previous)) : take_python_frame(w, frame, &whole)))
             return false;
         if (!whole && (!w->walk || w->first == w->count))
             return true;
@@ -211,7 +211,7 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
     for (size_t i = 0; i < MOST_STEPS && !is_root(cframe, state); i++) {
         if (resume(w, frame, cframe))
             return true;
-        if (!is_readable_frame(w, frame) || !take(w, frame, &whole))
+        if (!is_readable_frame(w, frame) || !take_python_frame(w, frame, &whole))
             return false;
         bool is_entry = *(const uint8_t *)(frame + w->l->is_entry);
         frame = as_inner_word(frame + w->l->previous);
@@ -229,7 +229,8 @@ static bool walk_marked(struct walking *w, uintptr_t cframe, uintptr_t state)
     return is_root(cframe, state) && frame == 0;
 }
 
-// Whether the thread runs functions of Python: then CPython is there. Else it may be unloaded at any time. *own false: the state is not its own.
+// Whether the thread runs functions of Python: then CPython is there. Else it may be unloaded at any time. *own false: the state is not its
+// own.
 static bool is_inside(uintptr_t state, bool *own)
 {
     const struct as_python_layout *l = &as_python.layout;
@@ -298,7 +299,7 @@ bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struc
             return false;
     }
     if (w.same + w.count > 0)
-        *hash = finish(&w);
+        *hash = finish_python_walk(&w);
     if (w.last && w.is_plain)
         w.last->depth = w.same + w.count;
     if (walk) {

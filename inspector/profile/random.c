@@ -18,7 +18,7 @@ static double logarithm(double x)
 }
 
 // 1 - exp(-x)
-static double chance(double x)
+static double probability(double x)
 {
     if (x > 40)
         return 1;
@@ -49,5 +49,5 @@ int64_t as_recorder_distance(uint64_t *random, uint64_t mean)
 
 uint64_t as_recorder_weight(uint64_t size, uint64_t mean)
 {
-    return (uint64_t)(1024 / chance((double)size / (double)mean) + 0.5);
+    return (uint64_t)(1024 / probability((double)size / (double)mean) + 0.5);
 }

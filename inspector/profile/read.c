@@ -4,12 +4,12 @@
 #include "base/sort.h"
 #include "libc/elf.h"
 #include "profile/chunks.h"
-#include "profile/remote_copy.h"
 #include "profile/head.h"
-#include "profile/page_pins.h"
 #include "profile/lines.h"
-#include "profile/thread_shares.h"
+#include "profile/page_pins.h"
+#include "profile/remote_copy.h"
 #include "profile/stacks.h"
+#include "profile/thread_shares.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -265,7 +265,7 @@ static bool add_profile(struct profile_tables *r)
 }
 
 // What the sites keep, and threads have of them. An agent's own dumps do not have it: its copy in each process has to be small.
-static bool add_kept(struct profile_tables *r)
+static bool add_pins(struct profile_tables *r)
 {
 #ifdef AS_AGENT
     (void)r;
@@ -274,7 +274,7 @@ static bool add_kept(struct profile_tables *r)
     const struct as_site_keeping keeping = {r->boundaries,  r->counted.id_of,     r->counted.context_count,
                                             r->sites.items, r->target->page_size, 1U << r->head.rate_shift,
                                             r->head.large};
-    return as_sites_keep(&keeping, r->store, r->err) && as_profile_shares_end(r->store, r->sites.items, r->err);
+    return as_page_pins_make(&keeping, r->store, r->err) && as_profile_shares_end(r->store, r->sites.items, r->err);
 #endif
 }
 
@@ -303,7 +303,7 @@ static bool read_all(struct profile_tables *r)
     for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++)
         if (!add_site(r, i))
             return false;
-    return add_profile(r) && sort_sites(r) && add_kept(r);
+    return add_profile(r) && sort_sites(r) && add_pins(r);
 }
 
 bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err)

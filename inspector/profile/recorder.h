@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT
 // The recorder inside the process: who allocated each chunk that begins on a watched page. malloc's side is hooked, free() never is: a
-// place that is used again is written again. Internal to profile/; only switch.h is for others.
+// place that is used again is written again. Internal to profile/; only enable.h is for others.
 //
 // The units, each above those that it uses:
 //
-//   random.c    distances between samples, and what a sample stands for
-//   rates.c     reads $ARENASCOPE_PROFILE
-//   chains.c    hash tables of what only grows (chains.h)
-//   tables.c    the mapping with all tables
-//   threads.c   each thread's state, and the stack that it runs on
-//   objects.c   symbols and relocations of a loaded object
-//   loader.c    the loader's lock, for which malloc must not wait for ever
-//   modules.c   the loaded modules, for the unwinder and in the tables
-//   inner.c     the frames of interpreters (inner.h)
-//   python*.c   CPython's (python.h)
-//   ruby*.c     Ruby's (ruby.h)
+//   random.c            distances between samples, and what a sample stands for
+//   rates.c             reads $ARENASCOPE_PROFILE
+//   chains.c            hash tables of what only grows (chains.h)
+//   table_memory.c      the mapping with all tables
+//   recorder_threads.c  each thread's state, and the stack that it runs on
+//   code_objects.c      symbols and relocations of a loaded object
+//   loader.c            the loader's lock, for which malloc must not wait for ever
+//   module_list.c       the loaded modules, for the unwinder and in the tables
+//   interp_frames.c     the frames of interpreters (interp_frames.h)
+//   python*.c           CPython's (python.h)
+//   ruby*.c             Ruby's (ruby.h)
 //   interpreters.c, interpreters.h  which interpreters there are
-//   signature.c what recognises a context
-//   layouts.c   where on a stack it is
-//   fast.h      the inline parts of what each allocation passes through
-//   last.h      what a thread's last allocations have found
-//   recent.c    the contexts that a thread has been in lately (recent.h)
-//   merge.c     the frames of a stack, interpreted ones and C's (merge.h)
-//   branches.c  the tree of stacks
-//   contexts.c  from a stack to the id of its context
-//   record.c    writes down one allocation
-//   events.h, events.c  the events of a full record, in buffers of each thread
-//   buffers.c   the buffers of a full record
-//   drain.c     writes the buffers into the record's file
-//   hooks.c     what stands in the slots instead of malloc and its kin
-//   slots.c     writes the slots
-//   entries.c   what stands at the entries of these functions instead, where that was asked for (entry_page.h)
-//   switch.c    on, off, and fork()
+//   signature.c         what recognises a context
+//   stack_layouts.c     where on a stack it is
+//   hot_path.h          the inline parts of what each allocation passes through
+//   stack_memo.h        what a thread's last allocations have found
+//   context_memo.c      the contexts that a thread has been in lately (context_memo.h)
+//   merge_frames.c      the frames of a stack, interpreted ones and C's (merge_frames.h)
+//   stack_trie.c        the tree of stacks
+//   contexts.c          from a stack to the id of its context
+//   sample.c            writes down one allocation
+//   trace_events.h, trace_events.c  the events of a trace, in buffers of each thread
+//   trace_buffers.c     the buffers of a trace
+//   trace_drain.c       writes the buffers into the trace's file
+//   hooks.c             what stands in the slots instead of malloc and its kin
+//   got_hooks.c         writes the slots
+//   entry_hooks.c       what stands at the entries of these functions instead, where that was asked for (entry_page.h)
+//   enable.c            on, off, and fork()
 #pragma once
 
 #include "base/error.h"
@@ -78,7 +78,7 @@ struct as_recorder_thread {
     uintptr_t page;                  // of its last chunk whose slot was found at once; 0: there is none
     _Atomic uint32_t *slots;         // of this page's chunks
     uint64_t random;
-    // Of a full record. `at` is between the words of `buffer`; both are read by the writer's thread.
+    // Of a trace. `at` is between the words of `buffer`; both are read by the writer's thread.
     _Atomic(uint64_t *) at;
     uint64_t *end;
     _Atomic(struct as_recorder_buffer *) buffer; // NULL: none is free
@@ -87,7 +87,7 @@ struct as_recorder_thread {
     uint32_t buffers; // taken so far
 } __attribute__((aligned(128)));
 
-// What one thread has written of a full record, and what is one block of its file.
+// What one thread has written of a trace, and what is one block of its file.
 struct as_recorder_buffer {
     _Atomic uint32_t next; // the index + 1 of another in the same list
     uint32_t thread;
@@ -99,11 +99,11 @@ struct as_recorder_buffer {
 };
 
 // Where the words of a signature were found the last time that this caller stood at this depth, and contexts that were recognised so
-// (fast.h): a line of a processor's cache for these, one for what is compared where an interpreter's frames are, too, and one for more.
+// (hot_path.h): a line of a processor's cache for these, one for what is compared where an interpreter's frames are, too, and one for more.
 enum { AS_LAYOUT_NEAR = 4, AS_LAYOUT_WAYS = 8, AS_LAYOUT_PARTS = AS_RECORDER_GROUPS / AS_RECORDER_INNER_GROUPS };
 // Offsets of return addresses; of frame pointers, which count from the stack pointer.
 enum { AS_LAYOUT_ADDRESSES, AS_LAYOUT_FRAMES, AS_LAYOUT_KINDS };
-_Static_assert(AS_LAYOUT_PARTS == 2, "what fast.h compares");
+_Static_assert(AS_LAYOUT_PARTS == 2, "what hot_path.h compares");
 struct as_recorder_layout {
     _Atomic uint64_t key; // 0: it is being written
     _Atomic uint64_t shape;
@@ -123,18 +123,18 @@ struct as_recorder_rates {
     uint32_t page_shift; // one page in 1 << page_shift
     uint64_t mean;       // bytes; 0: none
     uint64_t memory;     // bytes at most
-    uint64_t buffers;    // bytes of a full record's buffers
+    uint64_t buffers;    // bytes of a trace's buffers
 };
 
 // The mapping's parts. Written before the hooks are in place, and constant while they are.
 struct as_recorder {
     _Atomic bool on;
-    _Atomic bool recording;           // every malloc and free
-    _Atomic bool threaded;            // more than one thread has been here
-    bool ticks;                       // the processor's counter is the record's clock
-    bool every;                       // the context of each allocation is looked for: time counts for more than memory
-    bool all_pages;                   // are watched
-    _Atomic bool signs_all;           // all return addresses of a stack decide, not only the innermost ones
+    _Atomic bool profiling; // every malloc and free
+    _Atomic bool threaded;  // more than one thread has been here
+    bool ticks;             // the processor's counter is the record's clock
+    bool every;             // the context of each allocation is searched for: time counts for more than memory
+    bool all_pages;         // are watched
+    _Atomic bool signs_all; // all return addresses of a stack decide, not only the innermost ones
     uint32_t page_shift, block_shift; // bytes of a page, and of its slots
     uint32_t page_run;                // of the table of pages
     uint64_t watched;                 // a page is watched if its hash is not above
@@ -151,7 +151,7 @@ struct as_recorder {
     _Atomic uint64_t signature_mask; // of so many, less one; it grows
     uint64_t most_signatures;        // a power of two
     struct as_recorder_chains frame_chains, branch_chains, context_chains, function_chains;
-    _Atomic uint64_t *branch_filter; // of the branches that were added (branches.c); NULL: there is none
+    _Atomic uint64_t *branch_filter; // of the branches that were added (stack_trie.c); NULL: there is none
     uint64_t branch_filter_mask;     // of so many bits, less one
     struct as_unwind_cache *rows;
     _Atomic uint64_t *pages;
@@ -179,22 +179,22 @@ struct as_recorder {
     // Of the modules: signatures of another one are not found. One number and the next differ in their upper bits, too: what is mixed
     // with it, an address of code, differs in the lower ones alone.
     _Atomic uint64_t epoch;
-    char *buffers;           // of a full record
-    uint32_t *stack_numbers; // of each stack, in a full record's file; 0: it is not there. For the writer's thread
+    char *buffers;           // of a trace
+    uint32_t *stack_numbers; // of each stack, in a trace's file; 0: it is not there. For the writer's thread
     uint32_t buffer_count;
-    _Atomic uint64_t
-        missed;             // events of a full record: the thread had no state, or had been interrupted in the recorder
-    uint64_t allocated;     // bytes that this process has allocated, by its samples, in earlier profiles, too
-    uintptr_t descriptor;   // bytes by which a thread's descriptor is below its pointer: of x86-64 0
-    int64_t tid_offset;     // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
-    uint32_t hooks;         // that are put into slots: of a profile all but free()'s
-    uintptr_t thread_start; // the outermost return address of libc's threads; 0: it is not known
+    _Atomic uint64_t missed; // events of a trace: the thread had no state, or had been interrupted in the recorder
+    uint64_t allocated;      // bytes that this process has allocated, by its samples, in earlier profiles, too
+    uintptr_t descriptor;    // bytes by which a thread's descriptor is below its pointer: of x86-64 0
+    int64_t tid_offset;      // from a thread pointer to where libc keeps the thread's id; INT64_MAX: it is not known
+    uint32_t hooks;          // that are put into slots: of a profile all but free()'s
+    uintptr_t thread_start;  // the outermost return address of libc's threads; 0: it is not known
     uintptr_t main_pointer,
         main_high; // thread pointer of the main thread (0: not known), and an address above its frames
 };
 extern struct as_recorder as_recorder;
 
-// Which of the mapping's walks and threads' states are taken. Written while others read the parts, which allocations need: on lines of their own.
+// Which of the mapping's walks and threads' states are taken. Written while others read the parts, which allocations need: on lines of
+// their own.
 struct as_recorder_taken {
     _Atomic uint64_t walks; // a bit for each
     // A bit for each that may have been taken. No page of the others is touched: a child of fork() would be slower by each.
@@ -233,12 +233,12 @@ uint64_t as_recorder_weight(uint64_t size, uint64_t mean);
 // rates.c: "1", "exact", or a list such as "pages=64,bytes=512K,memory=256M". AS_USAGE: what is wrong with it.
 bool as_recorder_parse(const char *text, struct as_recorder_rates *rates, struct as_error *err);
 
-// tables.c: for a profile, or a full record. False: no memory. A second call empties the tables.
-bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record);
-// A mapping that has no neighbour with which the kernel would join it: a reader looks for a head where a mapping begins. The kernel
+// table_memory.c: for a profile, or a trace. False: no memory. A second call empties the tables.
+bool as_recorder_map(const struct as_recorder_rates *rates, bool traced);
+// A mapping that has no neighbour with which the kernel would join it: a reader searches for a head where a mapping begins. The kernel
 // shows `name` where it can. NULL: no memory.
 char *as_recorder_map_alone(uint64_t bytes, const char *name);
-// Gives their memory back. The addresses stay: a thread may be about to look there, and finds nothing.
+// Gives their memory back. The addresses stay: a thread may be about to inspect there, and finds nothing.
 void as_recorder_unmap(void);
 // The slot for a chunk, made where it is missing if `make`; NULL: there is none, or no room.
 _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make);
@@ -254,20 +254,23 @@ static inline size_t as_recorder_next_thread(size_t at)
     return AS_RECORDER_THREADS;
 }
 
-// threads.c: the calling thread's state; NULL: there is no room. `find` makes none.
+// recorder_threads.c: the calling thread's state; NULL: there is no room. `find` makes none.
 struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer);
 struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer);
 // The readable part of the stack that `sp` is on. *own: it is the thread's own, and its end is that of the thread's outermost frame.
 struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *thread, uintptr_t sp, bool *own);
 
-// What as_recorder_stacks() has just taken for more of the thread's own stack, known from `low` on before, is another one: it may go away alone.
+// What as_recorder_stacks() has just taken for more of the thread's own stack, known from `low` on before, is another one: it may go away
+// alone.
 void as_recorder_stack_is_another(struct as_recorder_thread *thread, uintptr_t sp, uintptr_t low);
 
-// Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by longjmp: the thread is there no
+// Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by longjmp: the thread is
+// there no
 // more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.
 bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp);
 
-// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's. And where libc's
+// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's. And where
+// libc's
 // threads start, if this is not the main thread.
 void as_recorder_threads_begin(void);
 // Another thread may be at the same address. Only as long as it is the one that was named, its contexts are its own.
@@ -316,14 +319,14 @@ void as_recorder_nap(long nanoseconds);
 bool as_recorder_loader_is_found(void);
 void as_recorder_loader_in_child(void);
 
-// modules.c: loads the list first.
+// module_list.c: loads the list first.
 bool as_recorder_modules_load(void);
 // And again where the loader has changed something: after dlclose. errno is not kept.
 void as_recorder_modules_closing(void);
 void as_recorder_modules_closed(bool changed);
 // And when a stack has been unwound, if it leads through code of no module (0: it does not), or if there may be other code now in the
 // place of a module. (A page of such code is asked for again after 10 ms: it may be a compiler's.) False: there may be, and nobody
-// could look.
+// could inspect.
 bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_t unknown);
 // What was learned is not found any more.
 void as_recorder_modules_unlearn(void);
@@ -336,41 +339,44 @@ void as_recorder_modules_leave(struct as_recorder_thread *thread);
 uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct as_unwind_module **last, uintptr_t pc);
 void as_recorder_modules_in_child(void);
 
-// signature.c: the signature of the frames that the thread has just unwound, whose layout is kept, and of an interpreter's: their hash (0: there
+// signature.c: the signature of the frames that the thread has just unwound, whose layout is kept, and of an interpreter's: their hash (0:
+// there
 // are none), and themselves (NULL: they are not known). 0: they cannot be recognised.
 struct as_inner_walk;
 uint64_t as_recorder_make_signature(const struct as_recorder_thread *thread, uint64_t key,
                                     const struct as_unwind_modules *modules, const struct as_unwind_registers *caller,
                                     uintptr_t depth, uint64_t inner, const struct as_inner_walk *walk, size_t count,
                                     struct as_recorder_layout **layout);
-// outer.c: a signature to which outer frames are added, as a layout's shape says (fast.h). 0: they are not those of the thread's last unwinding.
+// outer_frames.c: a signature to which outer frames are added, as a layout's shape says (hot_path.h). 0: they are not those of the thread's
+// last unwinding.
 uint64_t as_recorder_outer_signature(const struct as_recorder_thread *thread, uint64_t shape,
                                      const struct as_unwind_registers *caller, uint64_t signature);
 void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, uint32_t id);
 
-// layouts.c: where the layout is kept, unless it was already.
+// stack_layouts.c: where the layout is kept, unless it was already.
 struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layout *layout);
 
-// branches.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how many
+// stack_trie.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how
+// many
 // it is. *fresh: nobody has been on it. 0: there is no room.
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh);
 // Whether these are the frames of the stack, the outermost one first.
 bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count);
 
-// What a look for a context has found that was not recognised: whether the frames of interpreters could be read, and their hash.
+// What a search for a context has found that was not recognised: whether the frames of interpreters could be read, and their hash.
 struct as_recorder_attempt {
     bool recognisable;
-    bool outdated; // perhaps the thread keeps the context, by words that do not hold any more (recent.h)
+    bool outdated; // perhaps the thread keeps the context, by words that do not hold any more (context_memo.h)
     size_t same;   // so many of Ruby's outermost frames are those of the thread's last walk; 0: it is not known
     uint64_t inner;
 };
 
 // contexts.c: the id of the context in which `caller` allocates; AS_PROFILE_LOST: there is no room,
-// or nobody could say which modules there are. `attempt`: of the look right before; NULL: there was none. Keeps errno.
+// or nobody could say which modules there are. `attempt`: of the snapshot right before; NULL: there was none. Keeps errno.
 uint32_t as_recorder_context(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                              const struct as_recorder_attempt *attempt);
 
-// record.c: what has just been allocated; size as asked for; where the caller goes on, and its stack and frame pointers. Keeps errno.
+// sample.c: what has just been allocated; size as asked for; where the caller goes on, and its stack and frame pointers. Keeps errno.
 void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,
                        uintptr_t fp);
 
@@ -380,16 +386,17 @@ void as_recorder_write_known(struct as_recorder_thread *thread, void *memory, si
 // An allocation that no sample stands for, as its thread has no state, or has not entered: it is counted as it is, without a stack.
 void as_recorder_write_missed(size_t size);
 
-// events.c: an event of a full record; `kind` is one of as_record_event_kind. Both keep errno. `before`: a time before libc's function was
+// trace_events.c: an event of a trace; `kind` is one of as_trace_event_kind. Both keep errno. `before`: a time before libc's function was
 // called, which has returned; 0: it has not been called yet.
 void as_recorder_note(uint32_t kind, void *memory, size_t size, size_t alignment, uintptr_t pc, uintptr_t sp,
                       uintptr_t fp);
 void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr_t sp);
 
-// buffers.c: false: no memory. The profile's tables are there already. Room for a further event of this thread, which has none left; false: no buffer is free.
+// trace_buffers.c: false: no memory. The profile's tables are there already. Room for a further event of this thread, which has none left;
+// false: no buffer is free.
 bool as_recorder_buffers_map(uint64_t bytes);
 bool as_recorder_next_buffer(struct as_recorder_thread *thread);
-// The full record is over in a process that is not the one in which it was begun.
+// The trace is over in a process that is not the one in which it was begun.
 void as_recorder_end_in_child(void);
 // For the writer's thread: the full buffers, oldest first (by `next`); a buffer that it has written. It sleeps for so long, or until
 // enough buffers are full.
@@ -397,15 +404,17 @@ struct as_recorder_buffer *as_recorder_full_buffers(void);
 struct as_recorder_buffer *as_recorder_buffer_at(uint32_t next);
 void as_recorder_buffer_done(struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wait(uint64_t nanoseconds);
-// Whether all of them have been used: then those of idle threads are missing. In this order: one or more are asked back, there is a barrier (false:
-// the kernel has none), and each is taken back. The result is how many words are in it; UINT32_MAX: the thread has it still, or hands it over.
+// Whether all of them have been used: then those of idle threads are missing. In this order: one or more are asked back, there is a barrier
+// (false:
+// the kernel has none), and each is taken back. The result is how many words are in it; UINT32_MAX: the thread has it still, or hands it
+// over.
 bool as_recorder_buffers_scarce(void);
 void as_recorder_buffer_ask_back(struct as_recorder_thread *thread);
 bool as_recorder_buffers_barrier(void);
 uint32_t as_recorder_buffer_take_back(struct as_recorder_thread *thread, struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wake(void);
 
-// drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time. False: as
+// trace_drain.c: a file that is open and empty, to which all goes from now on. It is written by one thread at a time. False: as
 // of the next one.
 bool as_recorder_drain_begin(int file);
 // Writes what is full; `all`: what is not, too, and what belongs to it. False: the file takes no more, and errno says why. (ENOSPC: or
@@ -429,14 +438,14 @@ void as_recorder_name_hooks(void); // fills in names and hooks
 typedef int as_recorder_dlclose(void *);
 int as_recorder_close(as_recorder_dlclose *real, void *library);
 
-// slots.c: finds libc's functions. AS_UNSUPPORTED: there is none that is known.
+// got_hooks.c: finds libc's functions. AS_UNSUPPORTED: there is none that is known.
 bool as_recorder_find_libc(struct as_error *err);
 // Puts the hooks in, or takes them out. `running`: other threads may be loading objects meanwhile. False: there is no slot of malloc's.
 bool as_recorder_write_slots(bool in, bool running);
 // Where a hook's function is, once libc's were found, and the size of its code; 0: there is none.
 uintptr_t as_recorder_function(size_t index, size_t *size);
 
-// entries.c: makes the page for hooks at entries, or finds it again. AS_UNSUPPORTED: there can be none here.
+// entry_hooks.c: makes the page for hooks at entries, or finds it again. AS_UNSUPPORTED: there can be none here.
 bool as_recorder_map_entries(uint64_t *page, struct as_error *err);
 
 static inline uintptr_t as_recorder_pointer(void)

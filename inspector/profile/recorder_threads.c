@@ -65,7 +65,8 @@ static uintptr_t readable_end(uintptr_t from, uintptr_t to, size_t most)
 }
 
 // The uppermost return address on the stack of the thread that begins a profile, behind which there is no caller. (Stacks are unwound from
-// the other end, but an injected agent's frames are in no table.) 0: it is not found, or a coroutine that runs on another stack begins the profile.
+// the other end, but an injected agent's frames are in no table.) 0: it is not found, or a coroutine that runs on another stack begins the
+// profile.
 static uintptr_t find_start(uintptr_t pointer)
 {
     struct as_recorder_thread reader = {0}; // nobody frees the list now
@@ -110,7 +111,7 @@ static void find_id(struct as_recorder_thread *t, uintptr_t pointer)
 }
 
 // What is there is its id only if the kernel says so, too: not in a child that was made without libc, nor in a thread whose
-// descriptor is not libc's. Such a one is not known from then on. In a full record each event has its thread: its contexts have none.
+// descriptor is not libc's. Such a one is not known from then on. In a trace each event has its thread: its contexts have none.
 void as_recorder_thread_name(struct as_recorder_thread *t)
 {
     struct as_recorder *r = &as_recorder;
@@ -158,7 +159,7 @@ struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
         size_t at = (place + i) & (AS_RECORDER_THREADS - 1);
         struct as_recorder_thread *t = &as_recorder.threads[at];
         uintptr_t there = 0;
-        // Before it is: who looks for threads misses none.
+        // Before it is: who searches for threads misses none.
         if (atomic_load_explicit(&t->pointer, memory_order_relaxed) == 0)
             atomic_fetch_or(&as_recorder_taken.threads[at / 64], UINT64_C(1) << at % 64);
         if (!atomic_compare_exchange_strong(&t->pointer, &there, pointer) && there != pointer)
@@ -217,7 +218,8 @@ void as_recorder_stack_is_another(struct as_recorder_thread *t, uintptr_t sp, ui
     t->beside = true;
 }
 
-// A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a function further out,
+// A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a function further
+// out,
 // above them. (A coroutine is switched to by a handler alone, as the recorder calls nobody.)
 bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp)
 {

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #define LEAST_BYTES (UINT64_C(1) << 20)
-#define MOST_BYTES (UINT64_C(5) << 30) // tables have 4 GiB at most, and buffers 512 MiB more (buffers.c)
+#define MOST_BYTES (UINT64_C(5) << 30) // tables have 4 GiB at most, and buffers 512 MiB more (trace_buffers.c)
 
 enum own_kind { NOTHING, TABLES, BUFFERS, UNPROVEN };
 

@@ -24,7 +24,7 @@ static inline struct as_profile_source as_profile_source_of(struct as_target *t,
 void *as_profile_copy(const struct as_profile_source *s, struct as_error *err);
 void as_profile_copy_free(const struct as_profile_source *s, void *copy);
 
-// The same in pieces, each of which is read when it is asked for: what is looked at mostly in its order takes little memory.
+// The same in pieces, each of which is read when it is asked for: what is inspected mostly in its order takes little memory.
 struct as_profile_pieces {
     struct as_profile_source source;
     char *room;     // of the pieces that are there

@@ -117,8 +117,8 @@ static void find_exec(const struct as_recorder_object *o)
 }
 
 // Where it may be unloaded at any time, a thread's own variables say whether the thread is in it, and so whether it is there.
-static bool take(const struct as_recorder_object *o, const struct dl_phdr_info *info, const struct as_cruby_layout *l,
-                 bool stays)
+static bool take_ruby(const struct as_recorder_object *o, const struct dl_phdr_info *info,
+                      const struct as_cruby_layout *l, bool stays)
 {
     if (!find_context(o, info, l->hidden) || (as_cruby.ec_variable && !stays))
         return false;
@@ -151,7 +151,7 @@ static bool is_known(const struct dl_phdr_info *info, uint32_t major, uint32_t m
            as_cruby.layout.minor == minor && (as_cruby.ec_variable || as_cruby.own_offset == own_offset);
 }
 
-static int find(struct dl_phdr_info *info, size_t size, void *context)
+static int find_ruby(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct ruby_finding *f = context;
     struct as_recorder_object o;
@@ -168,7 +168,8 @@ static int find(struct dl_phdr_info *info, size_t size, void *context)
     atomic_store(&as_cruby.found, false);
     as_cruby.bias = info->dlpi_addr;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (major == layouts[i].major && minor == layouts[i].minor && take(&o, info, &layouts[i], !f->is_behind_loader))
+        if (major == layouts[i].major && minor == layouts[i].minor &&
+            take_ruby(&o, info, &layouts[i], !f->is_behind_loader))
             return 1;
     bool sayable = major > 0 && major <= UINT8_MAX && minor <= UINT8_MAX;
     as_cruby.unknown = sayable ? major << 8 | minor : AS_PROFILE_RELEASE_UNKNOWN;
@@ -181,7 +182,7 @@ bool as_cruby_find(void)
     if (atomic_load(&as_cruby.found) && as_cruby.stays)
         return true;
     as_cruby.unknown = 0;
-    bool there = dl_iterate_phdr(find, &f) != 0;
+    bool there = dl_iterate_phdr(find_ruby, &f) != 0;
     if (there)
         as_cruby.unknown = 0;
     atomic_store_explicit(&as_cruby.found, there, memory_order_release);

@@ -83,7 +83,7 @@ struct as_cruby_context {
     uint64_t since; // as as_recorder.readable_since
 };
 
-// ruby.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be looked for again.
+// ruby.c: takes the loader's lock. False: there may be one that is not there yet, or not any more: it has to be searched for again.
 bool as_cruby_find(void);
 
 // ruby_readers.c: whether the machine code of Ruby's own functions reads where the layout says. They are not called.
@@ -133,7 +133,8 @@ static inline uint64_t as_cruby_gc_count(const struct as_cruby_context *own)
     return as_inner_word(own->objspace + as_cruby.layout.gc_count);
 }
 
-// ruby_context.c: which of libc's keys leads to the threads, + 1: by the calling thread. 0: it is none of Ruby's, or does not have the VM's lock.
+// ruby_context.c: which of libc's keys leads to the threads, + 1: by the calling thread. 0: it is none of Ruby's, or does not have the VM's
+// lock.
 uint32_t as_cruby_find_key(void);
 // The calling thread, where all threads share the variable of their context; 0: it is none of Ruby's. The variable is another thread's
 // unless this one has the VM's lock.
@@ -154,14 +155,15 @@ enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONME
 // ruby_context.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
 
-// Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that has a tag on its C stack.
+// Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that has a tag on its C
+// stack.
 // All bytecode is run by such functions, and Ruby's variables are read only then.
 static inline bool as_cruby_is_there(uintptr_t context)
 {
     return as_cruby.stays || as_inner_word(context + AS_CRUBY_TAG) != 0;
 }
 
-// Another thread may be looking for Ruby anew, after a dlclose: a place is read once.
+// Another thread may be searching for Ruby anew, after a dlclose: a place is read once.
 static inline uintptr_t as_cruby_vm_place(size_t i)
 {
     return __atomic_load_n(&as_cruby.vm_places[i], __ATOMIC_RELAXED);
@@ -251,7 +253,7 @@ struct as_cruby_last {
     uintptr_t end;               // of the VM's stack
     size_t count;
     size_t depth;  // control frames of the last walk itself; 0: not all of them are kept
-    size_t filled; // frames that were looked at, and may be those of another walk beyond the first `count`
+    size_t filled; // frames that were inspected, and may be those of another walk beyond the first `count`
     uintptr_t pcs[AS_CRUBY_SEEN]; // of the frames; apart from them, as each allocation reads all of these
     struct as_cruby_seen frames[AS_CRUBY_SEEN];
 };
@@ -282,9 +284,10 @@ static inline uintptr_t as_cruby_differs(const struct as_cruby_last *last, uintp
     return as_inner_word(frame + AS_CRUBY_FRAME_PC) ^ last->pcs[i];
 }
 
-// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are looked at, but for the first
+// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are inspected, but for the first
 // `same`, which have been (more than the last walk has: none has been). Their instructions decide: the same instruction of a frame that has
-// not moved has called the same iseq, and the frame's hash has the rest. What an instruction does not say is whether the call went through C:
+// not moved has called the same iseq, and the frame's hash has the rest. What an instruction does not say is whether the call went through
+// C:
 // then the C stack has more on it, which is in the signature.
 static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until, size_t same)
 {

@@ -4,7 +4,8 @@
 
 #include <limits.h>
 
-// The context of the calling thread, if `thread` is this one and has the VM's lock; else 0. What another library keeps by a key names no such.
+// The context of the calling thread, if `thread` is this one and has the VM's lock; else 0. What another library keeps by a key names no
+// such.
 static uintptr_t context_of(uintptr_t thread)
 {
     const struct as_cruby_layout *l = &as_cruby.layout;

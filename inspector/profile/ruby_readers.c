@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Some offsets depend on how a Ruby was built. Its own functions that read there have the same offsets in their machine code. They are read,
+// Some offsets depend on how a Ruby was built. Its own functions that read there have the same offsets in their machine code. They are
+// read,
 // and not called. That a collection is under way stands at the beginning of the objspace, where what may be built differently comes
 // before the number of collections, too.
 #include "profile/objects.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and so is the hash of the outer
-// ones. These are mostly those of the thread's last walk; where one is not, it is walked from there on: so an entry also has the next frames
+// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and so is the hash of the
+// outer
+// ones. These are mostly those of the thread's last walk; where one is not, it is walked from there on: so an entry also has the next
+// frames
 // outside of the few that are compared word by word.
 #include "profile/context_memo.h"
 

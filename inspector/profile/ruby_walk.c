@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The control frames of a thread's own execution context. They stand while an allocation lasts: only the thread itself changes them,
-// while it has the VM's lock, and while no garbage is collected. A thread without the lock, and one that collects, are not looked at:
+// while it has the VM's lock, and while no garbage is collected. A thread without the lock, and one that collects, are not inspected:
 // what a frame names may be moved or freed meanwhile. What is read may be garbage nevertheless, where a signal handler has interrupted a
 // change. So each pointer is one into readable memory before it is followed, and what it leads to has the right type.
 //
 // The frames since the last one that is marked (FINISH) are run by one call of the bytecode loop. Its caller keeps a tag on the C stack, to
 // which exceptions jump: in this function's stack frame, the frames have their place. C functions that Ruby calls have control frames, too;
 // they are passed over, as the C stack has them.
-#include "profile/stack_memo.h"
 #include "profile/ruby.h"
+#include "profile/stack_memo.h"
 
 enum {
     MOST_FRAMES = AS_RECORDER_DEPTH - 1,
@@ -117,7 +117,7 @@ static bool next_tag(struct ruby_walking *r, uintptr_t *tag)
 }
 
 // The frames since the one before were run by one call of the bytecode loop.
-static bool finish(struct ruby_walking *r)
+static bool finish_ruby_walk(struct ruby_walking *r)
 {
     uintptr_t tag;
     if (r->walk && (!next_tag(r, &tag) || tag == 0))
@@ -170,7 +170,7 @@ static inline bool read_flags(struct ruby_walking *r, uintptr_t frame, uint64_t 
     return kind == KIND_DUMMY || (is_kind(kind) && is_of_c(kind) == ((*flags & FLAG_C) != 0));
 }
 
-// A frame that is one too many is not taken in; where the ones before it are run is still looked for, if anybody wants to know.
+// A frame that is one too many is not taken in; where the ones before it are run is still searched for, if anybody wants to know.
 static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
 {
     uint64_t flags;
@@ -190,7 +190,7 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
         open = !(flags & FLAG_FINISH);
         if (whole && !open)
             r->keys[r->count - 1] ^= FINISHED;
-        if (!open && !finish(r))
+        if (!open && !finish_ruby_walk(r))
             return false;
         if (!whole && (!r->walk || r->first == r->count))
             return true;
@@ -223,7 +223,7 @@ static void begin_last(struct as_cruby_last *last, uint64_t gcs, uintptr_t end)
 }
 
 // False: it is not what it should be.
-static bool look_at(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, size_t i)
+static bool match_at(struct ruby_walking *r, struct as_cruby_last *last, uintptr_t frame, size_t i)
 {
     struct as_cruby_seen *seen = &last->frames[i];
     uint64_t flags;
@@ -260,7 +260,7 @@ static bool take_frame(struct ruby_walking *r, struct as_cruby_last *last, size_
     struct as_cruby_seen *seen = &last->frames[i];
     uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
     if (i >= last->filled || !as_cruby_is_same(as_cruby_words_of(last, i), frame)) {
-        if (!look_at(r, last, frame, i))
+        if (!match_at(r, last, frame, i))
             return false;
         last->filled = i < last->filled ? last->filled : i + 1;
     }
@@ -366,7 +366,7 @@ bool as_cruby_walk_again(const struct as_recorder_thread *thread, uintptr_t sp, 
         uintptr_t frame = last->end - (i + 1) * as_cruby.layout.frame_size;
         walk->frames[r.count++] = (struct as_inner_frame){
             .code = as_inner_word(frame + AS_CRUBY_FRAME_ISEQ), .at = (int64_t)last->pcs[i], .key = seen->key};
-        if ((seen->flags & FLAG_FINISH) && !finish(&r))
+        if ((seen->flags & FLAG_FINISH) && !finish_ruby_walk(&r))
             return false;
     }
     complete(&r, walk);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The layouts of stacks, which are found by their callers: lines of a processor's cache with places of what lies close together, so
-// that where to look costs one line, and what to look at another. No lock is taken: a layout is checked when it is read.
+// that where to read costs one line, and what to read another. No lock is taken: a layout is checked when it is read.
 #include "profile/hot_path.h"
 
 // No reader believes in a half: the key comes last.
-static void put(struct as_recorder_layout *place, const struct as_recorder_layout *layout)
+static void put_layout(struct as_recorder_layout *place, const struct as_recorder_layout *layout)
 {
     atomic_store_explicit(&place->key, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -22,9 +22,9 @@ static uint64_t key_at(uint64_t entry)
     return entry ? atomic_load_explicit(&as_recorder_layout_in(entry)->key, memory_order_relaxed) : 0;
 }
 
-// Twice as many lines, where half of the places are taken: a small program touches little memory. What is no longer looked for where it
+// Twice as many lines, where half of the places are taken: a small program touches little memory. What is no longer searched for where it
 // was moves to its line in the new half; what another thread writes meanwhile may be lost, and is learnt again.
-static void grow(void)
+static void grow_layouts(void)
 {
     struct as_recorder *r = &as_recorder;
     uint64_t mask = atomic_load_explicit(&r->layout_mask, memory_order_relaxed);
@@ -68,8 +68,8 @@ struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layo
     uint64_t index =
         atomic_fetch_add_explicit(&as_recorder.layouts_taken, 1, memory_order_relaxed) % as_recorder.most_layouts;
     struct as_recorder_layout *fresh = &as_recorder.layouts[index];
-    put(fresh, layout);
-    grow();
+    put_layout(fresh, layout);
+    grow_layouts();
     atomic_store_explicit(place_for(key, index), as_recorder_layout_entry(key, index), memory_order_release);
     return fresh;
 }

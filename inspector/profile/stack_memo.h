@@ -25,7 +25,7 @@ struct as_recorder_last_stack {
     struct as_recorder_last_end ends[AS_RECORDER_DEPTH];
 };
 
-// A context that was recognised (recent.h).
+// A context that was recognised (context_memo.h).
 enum { AS_RECENT_BITS = 6, AS_RECENT_WAYS = 4, AS_RECENT = AS_RECENT_WAYS << AS_RECENT_BITS }; // entries
 enum { AS_RECENT_WORDS = 28, AS_RECENT_STEP = 4 }; // of the C stack, and how many are compared together
 // Of Ruby's frames: those that are compared word by word, and by their instructions alone.
@@ -67,5 +67,5 @@ struct as_recorder_last {
 };
 enum { AS_RECORDER_LASTS = 1 << 6 };
 
-// outer.c: the frame of the thread's last unwinding, on its own stack, that ends at `sp`; NULL: there is none.
+// outer_frames.c: the frame of the thread's last unwinding, on its own stack, that ends at `sp`; NULL: there is none.
 const struct as_unwind_seen *as_recorder_outer_frame(const struct as_recorder_thread *thread, uintptr_t sp);

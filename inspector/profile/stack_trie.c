@@ -53,7 +53,7 @@ static bool has_room_for(const uint64_t *frames, size_t count)
 
 // --- Branches ---------------------------------------------------------------------------------------------------------
 
-// The first stack of a branch. In its chain it has AS_PROFILE_BRANCH_BIT: what links to it looks like no frame.
+// The first stack of a branch. In its chain it has AS_PROFILE_BRANCH_BIT: what links to it resembles no frame.
 struct first_stack {
     uint64_t frame;
     uint32_t caller;
@@ -85,9 +85,9 @@ static uint32_t find_branch(struct branch *b)
     return as_recorder_chains_find(&as_recorder.branch_chains, &b->chain, is_stack, &b->first) & ~AS_PROFILE_BRANCH_BIT;
 }
 
-// Most branches that are looked for are new. A Bloom filter with one hash says so sooner than the chains of two levels, whose heads and
+// Most branches that are searched for are new. A Bloom filter with one hash says so sooner than the chains of two levels, whose heads and
 // entries would be waited for. Callers that lie together have their bits in the same line of a processor's cache.
-static void look_in_filter(struct branch *b)
+static void search_filter(struct branch *b)
 {
     enum { LINE_BITS = 9, CALLERS = 6 };
     const uint64_t line = (uint64_t)b->first.caller >> CALLERS << LINE_BITS;
@@ -99,7 +99,8 @@ static void look_in_filter(struct branch *b)
     b->is_new = !(atomic_load_explicit(b->filter, memory_order_relaxed) & b->bit);
 }
 
-// Puts a branch that is new into the filter. Returns the same branch, if another thread has put it there meanwhile and has added it; else 0.
+// Puts a branch that is new into the filter. Returns the same branch, if another thread has put it there meanwhile and has added it; else
+// 0.
 // A thread puts a branch there before it adds it. So where the bit was not set, what the chain had just before is not this branch.
 static uint32_t put_into_filter(struct branch *b)
 {
@@ -158,7 +159,7 @@ uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames,
     if (!known) {
         b.chain.hash = (uint32_t)(as_recorder_mix_in(as_recorder_mix_in(0, frames[0]), caller) >> 32);
         as_recorder_chains_prefetch(&as_recorder.branch_chains, &b.chain);
-        look_in_filter(&b);
+        search_filter(&b);
         known = b.is_new ? 0 : find_branch(&b);
     }
     if (!known)

@@ -24,7 +24,7 @@ enum {
     BRANCH_FILTER = 1024, // one byte in so many is for the filter of branches, where time counts for more than memory
     CONTEXT_BITS = 10,
     FUNCTION_BITS = 8,
-    // Where the contexts of few allocations are looked for: entries of a chain, as a power of two; by how much caches are smaller.
+    // Where the contexts of few allocations are searched for: entries of a chain, as a power of two; by how much caches are smaller.
     SPARSE_LOAD = 3,
     SPARSE_SHIFT = 3,
     SPARSE_LAYOUTS = 1 << 11,
@@ -72,20 +72,20 @@ static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits
     return c;
 }
 
-// Of a cache that every allocation may look into, or one of some.
+// Of a cache that every allocation may inspect, or one of some.
 static uint64_t mask_of(uint64_t most)
 {
     return (as_recorder.every ? most : most >> SPARSE_SHIFT) - 1;
 }
 
-static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates, bool full_record)
+static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *rates, bool traced)
 {
     struct as_recorder *r = &as_recorder;
     struct as_profile_head *head = (void *)base;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
-    r->every = full_record || rates->page_shift == 0;
+    r->every = traced || rates->page_shift == 0;
     atomic_store(&r->signs_all, false);
     r->watched = as_profile_watched(rates->page_shift);
     r->all_pages = rates->page_shift == 0;
@@ -256,7 +256,7 @@ static bool empty_mapped(void)
 }
 
 // Smaller tables lie where larger ones were. What was too small is never unmapped: see as_recorder_unmap.
-bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
+bool as_recorder_map(const struct as_recorder_rates *rates, bool traced)
 {
     if (mapped && !empty_mapped())
         return false;
@@ -267,7 +267,7 @@ bool as_recorder_map(const struct as_recorder_rates *rates, bool full_record)
         mapped = fresh;
         mapped_size = rates->memory;
     }
-    lay_out(mapped, rates->memory, rates, full_record);
+    lay_out(mapped, rates->memory, rates, traced);
     return true;
 }
 
@@ -284,7 +284,7 @@ static _Atomic uint32_t *slot_in(uint64_t entry, uintptr_t chunk, bool watched)
 }
 
 // What has no room is not taken for what nobody has seen.
-static _Atomic uint32_t *refuse(uintptr_t chunk)
+static _Atomic uint32_t *lose_chunk(uintptr_t chunk)
 {
     const struct as_profile_table *table = &as_recorder.head->refused;
     _Atomic uint64_t *words = (void *)((char *)as_recorder.head + table->offset);
@@ -309,12 +309,12 @@ _Atomic uint32_t *as_recorder_slot(uintptr_t chunk, bool make)
             if (!make)
                 return NULL;
             if (taken == 0 && (taken = as_recorder_take_places(table, 1) + 1) == 0)
-                return refuse(chunk);
+                return lose_chunk(chunk);
             if (atomic_compare_exchange_strong(&r->pages[place], &entry, page << AS_PROFILE_BLOCK_BITS | taken))
                 return slot_in(taken, chunk, watched);
         }
         if (entry >> AS_PROFILE_BLOCK_BITS == page)
             return slot_in(entry, chunk, watched);
     }
-    return make ? refuse(chunk) : NULL;
+    return make ? lose_chunk(chunk) : NULL;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The recorder's tables as they lie in the process's memory: one mapping, which begins with the head. Whoever looks at the process
+// The recorder's tables as they lie in the process's memory: one mapping, which begins with the head. Whoever inspects the process
 // (from outside, in a core, or from inside) reads them there. docs/profile.md describes them.
 //
 // Nothing in here is a pointer: tables lie at offsets from the head, so that a reader can check each against the mapping's size.
@@ -20,7 +20,7 @@ enum {
     AS_PROFILE_PAGE_BITS = 36,
     AS_PROFILE_PROBES = 32,
     AS_PROFILE_PROBES_EXACT = 512, // where each page is there: at a load of a half, runs get so long
-    AS_PROFILE_ID_BITS = AS_RECORD_CONTEXT_BITS,
+    AS_PROFILE_ID_BITS = AS_TRACE_CONTEXT_BITS,
     AS_PROFILE_DEPTH = 256, // frames of a stack; of a deeper one the innermost
     AS_PROFILE_NAME = 200,
     AS_PROFILE_BUILD_ID = 20,
@@ -31,16 +31,16 @@ enum {
 // What a frame's upper 16 bits say instead of a module's index: the offset is an address; it is a function's index << 24 and a line, of
 // one language or another. As a record's file has it.
 enum {
-    AS_PROFILE_NO_MODULE = AS_RECORD_NO_MODULE,
-    AS_PROFILE_PYTHON = AS_RECORD_PYTHON,
-    AS_PROFILE_RUBY = AS_RECORD_RUBY,
-    AS_PROFILE_LINE_BITS = AS_RECORD_LINE_BITS,
+    AS_PROFILE_NO_MODULE = AS_TRACE_NO_MODULE,
+    AS_PROFILE_PYTHON = AS_TRACE_PYTHON,
+    AS_PROFILE_RUBY = AS_TRACE_RUBY,
+    AS_PROFILE_LINE_BITS = AS_TRACE_LINE_BITS,
 };
 enum { AS_PROFILE_MOST_MODULES = 0x7ffe }; // the upper bit of an index is free
 enum { AS_PROFILE_THREAD_BITS = 15 };      // of a thread's index, in a context
 
 // What a slot names instead of a context: nobody has allocated there since the profile began; somebody has, and it is not known who.
-enum { AS_PROFILE_NOBODY = 0, AS_PROFILE_LOST = 1, AS_PROFILE_FIRST = AS_RECORD_FIRST_CONTEXT };
+enum { AS_PROFILE_NOBODY = 0, AS_PROFILE_LOST = 1, AS_PROFILE_FIRST = AS_TRACE_FIRST_CONTEXT };
 
 // A table: `offset` from the head in bytes, and room for `size` entries, of which the first `used` may hold something. (Of the table
 // of pages all may.)
@@ -90,7 +90,8 @@ struct as_profile_head {
     struct as_profile_table threads;   // struct as_profile_thread; the first stands for those that are not known
     // A slot for each page that is not watched, but on which a large chunk begins: no two do at the same time.
     struct as_profile_table large_slots;
-    // uint64_t, a power of two of them: a bit for each 32 bytes of memory, of which many share one. It is set where a chunk was allocated for
+    // uint64_t, a power of two of them: a bit for each 32 bytes of memory, of which many share one. It is set where a chunk was allocated
+    // for
     // which there was no room: whose page has no place in the table of pages, or no block. (Once so, it stays so: no room is given back.)
     struct as_profile_table refused;
     struct as_profile_counts counts;
@@ -99,9 +100,9 @@ struct as_profile_head {
     uint32_t at_entries; // the hooks: at the entries of malloc and its kin; 0: in slots
     uint32_t reserved;
 };
-enum { AS_PROFILE_RELEASE_UNKNOWN = AS_RECORD_SOME_RELEASE }; // but that it is there
+enum { AS_PROFILE_RELEASE_UNKNOWN = AS_TRACE_SOME_RELEASE }; // but that it is there
 
-// The buffers of a full record are a mapping of their own, which begins with this. What is in them is in its file, or will be.
+// The buffers of a trace are a mapping of their own, which begins with this. What is in them is in its file, or will be.
 struct as_profile_buffers {
     uint64_t magic;
     uint64_t self; // address of this head

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The buffers of a full record: as many as there will ever be are reserved at once, and take memory when they are used. A thread fills one
+// The buffers of a trace: as many as there will ever be are reserved at once, and take memory when they are used. A thread fills one
 // after another, and the writer's thread gives them back. The last one given back is taken first: it is in the processor's cache.
 // No lock is taken, and nobody waits for a buffer: an event without one is lost, and counted. When all have been used, the writer's thread
 // takes back those of threads that have been idle.
@@ -12,17 +12,17 @@
 #include <unistd.h>
 
 enum {
-    BYTES = AS_RECORD_MOST_BYTES,
-    WORDS = (BYTES - sizeof(struct as_record_block)) / sizeof(uint64_t),
+    BYTES = AS_TRACE_MOST_BYTES,
+    WORDS = (BYTES - sizeof(struct as_trace_block)) / sizeof(uint64_t),
     ENOUGH = 8,          // full buffers, for which the writer's thread is woken
     WHOLE_PAGES = 65536, // of any processor's
 };
-_Static_assert(sizeof(struct as_recorder_buffer) <= sizeof(struct as_record_block), "a buffer is a block at most");
+_Static_assert(sizeof(struct as_recorder_buffer) <= sizeof(struct as_trace_block), "a buffer is a block at most");
 
 static struct {
     _Atomic uint64_t spare; // the first one's index + 1, and above it how often the list has been changed
     _Atomic uint32_t full;  // the last one's index + 1
-    _Atomic uint32_t count; // of full ones, since the writer looked
+    _Atomic uint32_t count; // of full ones, since the writer inspected
     _Atomic uint32_t asleep;
     _Atomic uint32_t touched; // so many have been used
 } lists;
@@ -64,7 +64,7 @@ void as_recorder_buffers_wait(uint64_t nanoseconds)
 }
 
 // One that was given back, else one that nobody has used yet.
-static struct as_recorder_buffer *take(void)
+static struct as_recorder_buffer *take_buffer(void)
 {
     uint64_t first = atomic_load(&lists.spare);
     while ((uint32_t)first != 0) {
@@ -98,14 +98,14 @@ static void hand_over(struct as_recorder_thread *t, struct as_recorder_buffer *b
 void as_recorder_end_in_child(void)
 {
     if ((uint64_t)syscall(SYS_getpid) != as_recorder.head->pid)
-        atomic_store(&as_recorder.recording, false);
+        atomic_store(&as_recorder.profiling, false);
 }
 
 bool as_recorder_next_buffer(struct as_recorder_thread *t)
 {
     if (as_recorder_is_another(t)) { // else the kernel is not asked: a sandbox may end the process for the question
         as_recorder_end_in_child();
-        if (!as_recorder_is_recording())
+        if (!as_recorder_is_on())
             return false;
     }
     // A handler may interrupt this and leave it by siglongjmp: there is no room then, until all is as it should be.
@@ -116,7 +116,7 @@ bool as_recorder_next_buffer(struct as_recorder_thread *t)
     struct as_recorder_buffer *buffer = atomic_exchange(&t->buffer, NULL);
     if (buffer)
         hand_over(t, buffer);
-    buffer = take();
+    buffer = take_buffer();
     if (buffer) {
         buffer->thread = t->index;
         buffer->number = t->buffers++;
@@ -148,7 +148,8 @@ bool as_recorder_buffers_scarce(void)
     return atomic_load_explicit(&lists.touched, memory_order_relaxed) >= as_recorder.buffer_count;
 }
 
-// The thread's next event finds no room, and it hands the buffer over, if it has it still. (It reads `end` while this is written: one aligned
+// The thread's next event finds no room, and it hands the buffer over, if it has it still. (It reads `end` while this is written: one
+// aligned
 // word. Where it has just got another buffer, it hands that one over nearly empty.)
 void as_recorder_buffer_ask_back(struct as_recorder_thread *t)
 {
@@ -161,7 +162,8 @@ bool as_recorder_buffers_barrier(void)
            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-// A thread names itself busy before it looks for room, and is so until it has stored where the room of another buffer ends. So, after the
+// A thread names itself busy before it searches for room, and is so until it has stored where the room of another buffer ends. So, after
+// the
 // barrier, one that is not busy, and has no room, has written all that it will write into this buffer: it finds no room when it enters.
 // Then it and this thread may both be about to take the buffer, and one of them gets it. (Nobody but the writer's thread makes it free
 // again: it is the same one still.) Until then `at` stays, too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From the buffers of a full record into its file, a block at a time. What has been written stays, whatever becomes of the process; a
+// From the buffers of a trace into its file, a block at a time. What has been written stays, whatever becomes of the process; a
 // block that the disk had no room for is taken back. Of a thread's buffer that is not full, what is there is written, too.
 #include "base/output.h"
 #include "profile/trace_events.h"
@@ -13,34 +13,34 @@
 #include <unistd.h>
 
 enum {
-    BLOCK_BYTES = AS_RECORD_MOST_BYTES - sizeof(struct as_record_block),
-    MODULES = BLOCK_BYTES / sizeof(struct as_record_module),
-    LOSSES = BLOCK_BYTES / sizeof(struct as_record_loss),
-    PATIENCE = 50, // turns of 100 ms, for a context that is being written down
+    BLOCK_BYTES = AS_TRACE_MOST_BYTES - sizeof(struct as_trace_block),
+    MODULES = BLOCK_BYTES / sizeof(struct as_trace_module),
+    LOSSES = BLOCK_BYTES / sizeof(struct as_trace_loss),
+    PATIENCE = 50, // passes of 100 ms, for a context that is being written down
 };
 
 static struct {
     int file;
     uint64_t size, number; // of the file's whole blocks
-    uint64_t most;         // the size that it may have in this turn
+    uint64_t most;         // the size that it may have in this pass
     uint32_t modules, contexts, losses, stacks;
-    uint32_t awaited, turns; // a context that was not written down yet, for so many turns
+    uint32_t awaited, turns; // a context that was not written down yet, for so many passes
     bool ends;
-    struct as_record_interpreters interpreters; // as the file says already
+    struct as_trace_interpreters interpreters; // as the file says already
     int error;
     uint32_t buffers[AS_RECORDER_THREADS];                // of each thread, written to their end
     uint64_t lost[AS_RECORDER_THREADS];                   // as the file says already
-    uint64_t *at[AS_RECORDER_THREADS];                    // where each thread was in the last turn
+    uint64_t *at[AS_RECORDER_THREADS];                    // where each thread was in the last pass
     struct as_recorder_buffer *idle[AS_RECORDER_THREADS]; // whose thread is where it was
     uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
     uint64_t functions[BLOCK_BYTES / sizeof(uint64_t)]; // that are to be written before the words
     size_t function_words;
     bool has_function[AS_RECORDER_FUNCTIONS]; // the file, or `functions`
 } sink;
-_Static_assert((int)AS_RECORDER_FUNCTIONS <= (int)AS_RECORD_MOST_FUNCTIONS, "an index is refused by the reader");
+_Static_assert((int)AS_RECORDER_FUNCTIONS <= (int)AS_TRACE_MOST_FUNCTIONS, "an index is refused by the reader");
 
 // The program writes to the same file system, as a rule: a part of it stays free. (One that does not say how large it is has no limit.)
-static void look_for_room(void)
+static void wait_for_room(void)
 {
     struct statfs disk;
     sink.most = UINT64_MAX;
@@ -51,11 +51,11 @@ static void look_for_room(void)
     sink.most = sink.size + (free > spare ? free - spare : 0);
 }
 
-static bool put(uint32_t kind, uint32_t thread, const void *payload, size_t bytes)
+static bool put_block(uint32_t kind, uint32_t thread, const void *payload, size_t bytes)
 {
-    struct as_record_block block = {
-        .magic = AS_RECORD_BLOCK, .kind = kind, .size = (uint32_t)bytes, .thread = thread, .number = sink.number};
-    block.checksum = as_record_checksum(&block, payload);
+    struct as_trace_block block = {
+        .magic = AS_TRACE_BLOCK, .kind = kind, .size = (uint32_t)bytes, .thread = thread, .number = sink.number};
+    block.checksum = as_trace_checksum(&block, payload);
     struct iovec parts[2] = {{.iov_base = &block, .iov_len = sizeof block},
                              {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes}};
     struct iovec *part = parts;
@@ -87,28 +87,28 @@ static bool put(uint32_t kind, uint32_t thread, const void *payload, size_t byte
 // As many as a block holds. *more: there were some.
 static bool put_some_modules(bool *more)
 {
-    struct as_record_module *out = (void *)sink.words;
+    struct as_trace_module *out = (void *)sink.words;
     uint64_t used = __atomic_load_n(&as_recorder.head->modules.used, __ATOMIC_ACQUIRE);
     size_t count = 0;
     for (; sink.modules < used && count < MODULES; sink.modules++, count++) {
         const struct as_profile_module *m = &as_recorder.modules[sink.modules];
-        out[count] = (struct as_record_module){.start = m->start,
-                                               .end = m->end,
-                                               .bias = m->bias,
-                                               .index = sink.modules,
-                                               .build_id_size = m->build_id_size};
+        out[count] = (struct as_trace_module){.start = m->start,
+                                              .end = m->end,
+                                              .bias = m->bias,
+                                              .index = sink.modules,
+                                              .build_id_size = m->build_id_size};
         memcpy(out[count].build_id, m->build_id, sizeof m->build_id);
         memcpy(out[count].name, m->name, sizeof out[count].name);
     }
     *more = count > 0;
-    return count == 0 || put(AS_RECORD_MODULES, 0, out, count * sizeof *out);
+    return count == 0 || put_block(AS_TRACE_MODULES, 0, out, count * sizeof *out);
 }
 
 static bool put_functions(void)
 {
     size_t words = sink.function_words;
     sink.function_words = 0;
-    return words == 0 || put(AS_RECORD_FUNCTIONS, 0, sink.functions, words * sizeof *sink.functions);
+    return words == 0 || put_block(AS_TRACE_FUNCTIONS, 0, sink.functions, words * sizeof *sink.functions);
 }
 
 static uint32_t caller_of(uint32_t stack)
@@ -125,7 +125,7 @@ static uint64_t frame_of(uint32_t stack)
 // written before it. What is above a stack that has a number is in the file already.
 static bool add_functions(uint32_t stack)
 {
-    const uint64_t mask = AS_RECORD_MOST_FUNCTIONS - 1;
+    const uint64_t mask = AS_TRACE_MOST_FUNCTIONS - 1;
     for (; stack && as_recorder.stack_numbers[stack] == 0; stack = caller_of(stack)) {
         uint64_t frame = frame_of(stack), index = frame >> AS_PROFILE_LINE_BITS & mask;
         bool interpreted = frame >> 48 == AS_PROFILE_PYTHON || frame >> 48 == AS_PROFILE_RUBY;
@@ -138,7 +138,7 @@ static bool add_functions(uint32_t stack)
             return false;
         uint64_t *to = &sink.functions[sink.function_words];
         to[words] = 0;
-        to[0] = as_record_function_word((uint32_t)index, (uint32_t)name_size, (uint32_t)file_size);
+        to[0] = as_trace_function_word((uint32_t)index, (uint32_t)name_size, (uint32_t)file_size);
         memcpy(to + 1, name, name_size);
         memcpy((char *)(to + 1) + name_size, file, file_size);
         sink.function_words += 1 + words;
@@ -161,7 +161,7 @@ static uint32_t count_new_frames(const struct as_profile_context *c, uint32_t *k
 static size_t add_context(const struct as_profile_context *c, uint64_t *to)
 {
     uint32_t known, count = count_new_frames(c, &known), stack = c->stack;
-    to[0] = as_record_context_word(known, count, c->complete);
+    to[0] = as_trace_context_word(known, count, c->complete);
     for (uint32_t i = count; i > 0; i--, stack = caller_of(stack)) {
         to[i] = frame_of(stack);
         as_recorder.stack_numbers[stack] = sink.stacks + i;
@@ -173,7 +173,7 @@ static size_t add_context(const struct as_profile_context *c, uint64_t *to)
 // A context that nobody has written down.
 static size_t add_unknown(uint64_t *to)
 {
-    to[0] = as_record_context_word(0, 0, false);
+    to[0] = as_trace_context_word(0, 0, false);
     return 1;
 }
 
@@ -201,7 +201,7 @@ static void await_context(void)
 static bool put_some_contexts(bool *more)
 {
     size_t words = 1, room = sizeof sink.words / sizeof *sink.words;
-    sink.words[0] = as_record_stacks_word(sink.contexts, sink.stacks + 1);
+    sink.words[0] = as_trace_stacks_word(sink.contexts, sink.stacks + 1);
     for (; has_more_contexts(); sink.contexts++) {
         const struct as_profile_context *c = &as_recorder.contexts[sink.contexts];
         uint32_t count = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE);
@@ -212,7 +212,7 @@ static bool put_some_contexts(bool *more)
         words += count > 0 ? add_context(c, sink.words + words) : add_unknown(sink.words + words);
     }
     *more = words > 1;
-    return put_functions() && (words == 1 || put(AS_RECORD_STACKS, 0, sink.words, words * sizeof *sink.words));
+    return put_functions() && (words == 1 || put_block(AS_TRACE_STACKS, 0, sink.words, words * sizeof *sink.words));
 }
 
 static bool put_all(bool (*put_some)(bool *more))
@@ -227,7 +227,7 @@ static bool put_all(bool (*put_some)(bool *more))
 // As many as a block holds.
 static bool put_some_losses(bool *more)
 {
-    struct as_record_loss *out = (void *)sink.words;
+    struct as_trace_loss *out = (void *)sink.words;
     size_t count = 0;
     for (; (sink.losses = (uint32_t)as_recorder_next_thread(sink.losses)) < AS_RECORDER_THREADS && count < LOSSES;
          sink.losses++) {
@@ -235,16 +235,16 @@ static bool put_some_losses(bool *more)
         struct as_recorder_thread *t = &as_recorder.threads[i];
         if (atomic_load_explicit(&t->pointer, memory_order_relaxed) == 0)
             continue;
-        struct as_record_loss loss = {.thread = i,
-                                      .allocations = atomic_load_explicit(&t->lost_allocations, memory_order_relaxed),
-                                      .frees = atomic_load_explicit(&t->lost_frees, memory_order_relaxed)};
+        struct as_trace_loss loss = {.thread = i,
+                                     .allocations = atomic_load_explicit(&t->lost_allocations, memory_order_relaxed),
+                                     .frees = atomic_load_explicit(&t->lost_frees, memory_order_relaxed)};
         if (loss.allocations + loss.frees == sink.lost[i])
             continue;
         sink.lost[i] = loss.allocations + loss.frees;
         out[count++] = loss;
     }
     *more = count > 0;
-    return count == 0 || put(AS_RECORD_LOSSES, 0, out, count * sizeof *out);
+    return count == 0 || put_block(AS_TRACE_LOSSES, 0, out, count * sizeof *out);
 }
 
 static uint64_t nanoseconds(clockid_t clock)
@@ -257,7 +257,7 @@ static uint64_t nanoseconds(clockid_t clock)
 static bool put_state(void)
 {
     const struct as_profile_counts *c = &as_recorder.head->counts;
-    const struct as_record_state state = {
+    const struct as_trace_state state = {
         .ticks = as_recorder_ticks(),
         .monotonic = nanoseconds(CLOCK_MONOTONIC),
         .realtime = nanoseconds(CLOCK_REALTIME),
@@ -267,21 +267,21 @@ static bool put_state(void)
         .cut = __atomic_load_n(&c->cut, __ATOMIC_RELAXED),
         .missed = atomic_load(&as_recorder.missed),
     };
-    return put(AS_RECORD_STATE, 0, &state, sizeof state);
+    return put_block(AS_TRACE_STATE, 0, &state, sizeof state);
 }
 
 // What has changed since the file was told; `first`: in any case.
 static bool put_interpreters(bool first)
 {
     const struct as_profile_head *head = as_recorder.head;
-    const struct as_record_interpreters now = {
+    const struct as_trace_interpreters now = {
         .python = __atomic_load_n(&head->unknown_python, __ATOMIC_RELAXED),
         .ruby = __atomic_load_n(&head->unknown_ruby, __ATOMIC_RELAXED),
     };
     if (!first && memcmp(&now, &sink.interpreters, sizeof now) == 0)
         return true;
     sink.interpreters = now;
-    return put(AS_RECORD_INTERPRETERS, 0, &now, sizeof now);
+    return put_block(AS_TRACE_INTERPRETERS, 0, &now, sizeof now);
 }
 
 // --- Events -----------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ static bool put_events(struct as_recorder_buffer *buffer, uint32_t up_to)
     if (up_to <= from)
         return true;
     buffer->drained = up_to;
-    return put(AS_RECORD_EVENTS, buffer->thread, buffer->words + from, (up_to - from) * sizeof *buffer->words);
+    return put_block(AS_TRACE_EVENTS, buffer->thread, buffer->words + from, (up_to - from) * sizeof *buffer->words);
 }
 
 static bool put_full_buffers(void)
@@ -321,7 +321,7 @@ static bool put_begun_buffer(uint32_t index)
     return put_events(buffer, (uint32_t)(at - buffer->words));
 }
 
-// A thread that has come no further since the last turn, and whose older buffers are all in the file.
+// A thread that has come no further since the last pass, and whose older buffers are all in the file.
 static bool is_idle(uint32_t index)
 {
     struct as_recorder_thread *t = &as_recorder.threads[index];
@@ -359,7 +359,7 @@ static void take_idle_buffers(void)
 bool as_recorder_drain(bool all)
 {
     uint64_t before = sink.number;
-    look_for_room();
+    wait_for_room();
     put_full_buffers();
     if (!all || sink.error != 0)
         return sink.error == 0 || (errno = sink.error, false);
@@ -377,15 +377,15 @@ bool as_recorder_drain(bool all)
 
 bool as_recorder_drain_begin(int file)
 {
-    struct as_record_head *head = (void *)sink.words;
+    struct as_trace_head *head = (void *)sink.words;
     memset(&sink, 0, sizeof sink);
     sink.file = file;
-    look_for_room();
+    wait_for_room();
     sink.contexts = AS_PROFILE_FIRST;
-    *head = (struct as_record_head)
+    *head = (struct as_trace_head)
     {
-        .magic = AS_RECORD_MAGIC, .version = AS_RECORD_VERSION,
-        .clock = as_recorder.ticks ? AS_RECORD_TSC : AS_RECORD_MONOTONIC, .pid = (uint64_t)getpid(),
+        .magic = AS_TRACE_MAGIC, .version = AS_TRACE_VERSION,
+        .clock = as_recorder.ticks ? AS_TRACE_TSC : AS_TRACE_MONOTONIC, .pid = (uint64_t)getpid(),
 #if defined(__x86_64__)
         .machine = EM_X86_64,
 #else
@@ -395,7 +395,7 @@ bool as_recorder_drain_begin(int file)
     };
     if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
         head->program[0] = '\0';
-    return (put(AS_RECORD_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state()) ||
+    return (put_block(AS_TRACE_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state()) ||
            (errno = sink.error, false);
 }
 
@@ -405,11 +405,11 @@ void as_recorder_drain_end(void)
     sink.ends = true;
     if (sink.error == 0)
         put_all(put_some_contexts);
-    struct as_record_ending end = {.reason = AS_RECORD_EXIT, .error = (uint32_t)sink.error};
+    struct as_trace_ending end = {.reason = AS_TRACE_EXIT, .error = (uint32_t)sink.error};
     if (sink.error != 0)
         end.reason =
-            sink.error == ENOSPC || sink.error == EFBIG || sink.error == EDQUOT ? AS_RECORD_NO_SPACE : AS_RECORD_IO;
+            sink.error == ENOSPC || sink.error == EFBIG || sink.error == EDQUOT ? AS_TRACE_NO_SPACE : AS_TRACE_IO;
     sink.error = 0;
     sink.most = UINT64_MAX;
-    put(AS_RECORD_END, 0, &end, sizeof end);
+    put_block(AS_TRACE_END, 0, &end, sizeof end);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The events of a full record. Each thread writes its own, in the order of its calls; the times say how those of several threads
+// The events of a trace. Each thread writes its own, in the order of its calls; the times say how those of several threads
 // follow each other. A block's end is noted before libc's free() and its beginning after libc's malloc(): of an address that goes from
 // one thread to another, the times are in the order of the uses, as the clock is one for all processors.
 #include "profile/trace_events.h"
@@ -10,7 +10,7 @@
 enum { MOST_WORDS = 4 }; // of one event, and of the time before it
 
 // Where the event's words go, with its first word written; NULL: no buffer is free.
-static inline uint64_t *begin(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks)
+static inline uint64_t *begin_event(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks)
 {
     uint64_t *at = atomic_load_explicit(&t->at, memory_order_relaxed);
     bool fresh = t->end - at < MOST_WORDS;
@@ -20,27 +20,27 @@ static inline uint64_t *begin(struct as_recorder_thread *t, uint32_t kind, const
         at = atomic_load_explicit(&t->at, memory_order_relaxed);
     }
     uint64_t delta = ticks - t->last;
-    if (__builtin_expect(delta > AS_RECORD_MOST_DELTA || fresh, 0)) { // a buffer begins with the time
-        *at++ = ticks << AS_RECORD_KIND_BITS | AS_RECORD_TIME;
+    if (__builtin_expect(delta > AS_TRACE_MOST_DELTA || fresh, 0)) { // a buffer begins with the time
+        *at++ = ticks << AS_TRACE_KIND_BITS | AS_TRACE_TIME;
         delta = 0;
     }
     t->last = ticks;
-    *at++ = (uint64_t)(uintptr_t)memory >> 4 << AS_RECORD_ADDRESS_SHIFT | delta << AS_RECORD_KIND_BITS | kind;
+    *at++ = (uint64_t)(uintptr_t)memory >> 4 << AS_TRACE_ADDRESS_SHIFT | delta << AS_TRACE_KIND_BITS | kind;
     return at;
 }
 
 static inline void add_allocation(struct as_recorder_thread *t, uint32_t kind, const void *memory, uint64_t ticks,
                                   size_t size, size_t alignment, uint32_t id)
 {
-    uint64_t *at = begin(t, kind, memory, ticks);
+    uint64_t *at = begin_event(t, kind, memory, ticks);
     if (__builtin_expect(!at, 0)) {
         atomic_store_explicit(&t->lost_allocations,
                               atomic_load_explicit(&t->lost_allocations, memory_order_relaxed) + 1,
                               memory_order_relaxed);
         return;
     }
-    *at++ = (uint64_t)(size < AS_RECORD_MOST_SIZE ? size : AS_RECORD_MOST_SIZE) << AS_PROFILE_ID_BITS | id;
-    if (kind == AS_RECORD_ALIGNED)
+    *at++ = (uint64_t)(size < AS_TRACE_MOST_SIZE ? size : AS_TRACE_MOST_SIZE) << AS_PROFILE_ID_BITS | id;
+    if (kind == AS_TRACE_ALIGNED)
         *at++ = alignment;
     atomic_store_explicit(&t->at, at, memory_order_release);
 }
@@ -99,7 +99,7 @@ void as_recorder_note_free(uint32_t kind, void *memory, uint64_t before, uintptr
         as_recorder_leave(t);
         return;
     }
-    uint64_t *at = begin(t, kind, memory, before ? before : as_recorder_ticks());
+    uint64_t *at = begin_event(t, kind, memory, before ? before : as_recorder_ticks());
     if (__builtin_expect(at != NULL, 1))
         atomic_store_explicit(&t->at, at, memory_order_release);
     else

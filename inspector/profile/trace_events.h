@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inline parts of what each malloc and free passes through while a full record is made.
+// The inline parts of what each malloc and free passes through while a trace is made.
 #pragma once
 
 #include "profile/hot_path.h"
@@ -7,9 +7,9 @@
 
 #include <time.h>
 
-static inline bool as_recorder_is_recording(void)
+static inline bool as_recorder_is_on(void)
 {
-    return __builtin_expect(atomic_load_explicit(&as_recorder.recording, memory_order_relaxed), 1);
+    return __builtin_expect(atomic_load_explicit(&as_recorder.profiling, memory_order_relaxed), 1);
 }
 
 static inline uint64_t as_recorder_slow_ticks(void)

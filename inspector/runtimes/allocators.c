@@ -39,7 +39,7 @@ static uint32_t kind_of(enum as_malloc_kind answering)
 
 typedef bool find_fn(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
 
-// The finders, each with the kind of what it finds, and where it looks: wherever it may be linked in, or only where something says
+// The finders, each with the kind of what it finds, and where it inspects: wherever it may be linked in, or only where something says
 // that it may answer malloc.
 static const struct {
     find_fn *find;

@@ -31,7 +31,7 @@ struct cppgc_search {
     struct as_error *err;
     uint32_t runtime;
     uint64_t pages, bytes;
-    uint64_t places; // that are left to look at
+    uint64_t places; // that are left to inspect
 };
 
 static bool read_memory(struct cppgc_search *s, uint64_t address, void *out, size_t length)
@@ -79,7 +79,7 @@ static bool search_mapping(struct cppgc_search *s, const struct as_mapping *m)
     return true;
 }
 
-static void settle(struct cppgc_search *s)
+static void keep_cppgc_or_drop(struct cppgc_search *s)
 {
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     char text[EVIDENCE];
@@ -102,7 +102,7 @@ bool as_cppgc_find(struct as_target *t, struct as_store *store, struct as_error 
         if (as_is_runtime_memory(&t->mappings.items[i]) && !t->mappings.items[i].out_of_reach)
             ok = search_mapping(&s, &t->mappings.items[i]);
     if (ok && s.pages > 0 && s.places > 0) {
-        settle(&s);
+        keep_cppgc_or_drop(&s);
         return as_regions_sort(store, first, err);
     }
     store->regions.count = first;

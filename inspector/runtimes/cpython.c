@@ -17,8 +17,8 @@
 
 enum {
     FIRST_ARENAS = 16,    // elements of the array at first; it doubles
-    FREE_LOOKS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
-    LOOKS = 4,            // more for each place where a pool may be
+    FREE_READS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
+    READS = 4,            // more for each place where a pool may be
     TEXT = 256,
 };
 static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40; // bytes: what is larger is a reservation
@@ -47,7 +47,7 @@ static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_cl
     size_t count = 0, together = 1; // what is no array fails with its first arena
     uint32_t last = 0;
     bool linked = false;
-    for (uint32_t index = 0; (s->looks -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
+    for (uint32_t index = 0; (s->reads_left -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
         uint64_t at = table + index * sizeof *group;
         bool fits = at >= table && as_target_read(s->target, at, group, sizeof group);
         for (int i = 0; i < FIRST_ARENAS && fits; i++)
@@ -92,7 +92,7 @@ static bool add_table(struct as_py_search *s, uint64_t table, bool *ok)
     return false;
 }
 
-static void describe(struct as_py_search *s)
+static void describe_arenas(struct as_py_search *s)
 {
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     record->releases = as_strings_add(&s->store->strings, s->layout->releases, TEXT);
@@ -109,19 +109,19 @@ static bool is_known(const struct as_py_search *s, uint64_t table)
 }
 
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
-static bool follow(void *context, const uint64_t *pointers, size_t count)
+static bool follow_arena_pointers(void *context, const uint64_t *pointers, size_t count)
 {
     struct as_py_search *s = context;
     struct as_py_arena first[AS_POINTERS];
     bool read[AS_POINTERS], ok = true;
     as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
-    s->looks -= (int64_t)count;
-    for (size_t i = 0; i < count && ok && s->looks > 0; i++)
+    s->reads_left -= (int64_t)count;
+    for (size_t i = 0; i < count && ok && s->reads_left > 0; i++)
         for (int k = 0; k < LAYOUTS && read[i] && ok && s->table_count < AS_PY_TABLES; k++) {
             s->layout = &layouts[k];
             if (as_py_is_arena(s, pointers[i], &first[i]) && !is_known(s, pointers[i]) &&
                 add_table(s, pointers[i], &ok))
-                describe(s);
+                describe_arenas(s);
         }
     return ok;
 }
@@ -137,7 +137,7 @@ static bool is_candidate(void *context, uint64_t place, uint64_t word)
 // Reads CPython's variables in [start, end) for pointers to private memory.
 static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
 {
-    const struct as_pointer_search p = {s->target, s, is_candidate, follow, &s->looks};
+    const struct as_pointer_search p = {s->target, s, is_candidate, follow_arena_pointers, &s->reads_left};
     return as_pointers_search(&p, start, end);
 }
 
@@ -207,7 +207,8 @@ static bool add_classes(struct as_py_search *s)
 static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool ok)
 {
     for (size_t i = 0; i < tables->count && ok; i += AS_POINTERS)
-        ok = follow(s, tables->items + i, tables->count - i < AS_POINTERS ? tables->count - i : AS_POINTERS);
+        ok = follow_arena_pointers(s, tables->items + i,
+                                   tables->count - i < AS_POINTERS ? tables->count - i : AS_POINTERS);
     as_vec_free(tables);
     return ok;
 }
@@ -216,7 +217,7 @@ static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool o
 static bool search_list(struct as_py_search *s, uint64_t start, uint64_t end)
 {
     as_py_pointer_vec tables = {0};
-    bool ok = as_py_interpreters_listed(s->target, start, end, s->tables[0], &tables, &s->looks, s->err);
+    bool ok = as_py_interpreters_listed(s->target, start, end, s->tables[0], &tables, &s->reads_left, s->err);
     return follow_all(s, &tables, ok);
 }
 
@@ -227,7 +228,7 @@ static bool search_interpreters(struct as_py_search *s)
     bool whole = true;
     if (s->offsets == 0)
         return s->table_count == 0 || search(s, search_list);
-    bool ok = as_py_interpreters_find(s->target, s->offsets, &tables, &s->looks, &whole, s->err);
+    bool ok = as_py_interpreters_find(s->target, s->offsets, &tables, &s->reads_left, &whole, s->err);
     ok = follow_all(s, &tables, ok);
     if (ok && !whole && s->table_count > 0)
         as_store_warn(s->store, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, s->offsets,
@@ -236,7 +237,7 @@ static bool search_interpreters(struct as_py_search *s)
     return ok;
 }
 
-static int64_t looks_for(const struct as_target *t)
+static int64_t reads_of(const struct as_target *t)
 {
     uint64_t memory = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
@@ -244,16 +245,16 @@ static int64_t looks_for(const struct as_target *t)
         if (as_is_runtime_memory(m) && m->end - m->start <= LARGEST_MAPPING)
             memory += m->end - m->start;
     }
-    return FREE_LOOKS + LOOKS * (int64_t)(memory / layouts[0].pool);
+    return FREE_READS + READS * (int64_t)(memory / layouts[0].pool);
 }
 
 // What was found is kept only if it is all there is. A runtime whose arenas were not found is a record without regions.
-static bool settle(struct as_py_search *s, bool ok)
+static bool keep_arenas_or_drop(struct as_py_search *s, bool ok)
 {
     struct as_store *store = s->store;
     // With as many tables as there is room for, another one may have been left out.
-    bool found =
-        ok && s->looks > 0 && s->table_count < AS_PY_TABLES && store->regions.count > s->first && sort_regions(s, &ok);
+    bool found = ok && s->reads_left > 0 && s->table_count < AS_PY_TABLES && store->regions.count > s->first &&
+                 sort_regions(s, &ok);
     if (found)
         return add_classes(s);
     store->regions.count = s->first;
@@ -267,7 +268,7 @@ static bool settle(struct as_py_search *s, bool ok)
               "objects lie in the memory of mimalloc, and are not divided by type"
             : "this process runs Python, but no arenas of Python's own allocator (pymalloc) were found: it is "
               "switched off (PYTHONMALLOC=malloc), the build is free-threaded, the release is unknown, or the "
-              "arenas changed during the look. Python's objects are counted in the other rows");
+              "arenas changed during the snapshot. Python's objects are counted in the other rows");
     return ok;
 }
 
@@ -289,9 +290,9 @@ bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, st
         .first = store->regions.count,
         .first_page = store->runtime_pages.count,
         .pages = pages,
-        .looks = looks_for(t),
+        .reads_left = reads_of(t),
     };
-    bool ok = settle(&s, search(&s, search_range) && search_interpreters(&s));
+    bool ok = keep_arenas_or_drop(&s, search(&s, search_range) && search_interpreters(&s));
     as_vec_free(&s.addresses);
     as_vec_free(&s.headers);
     as_vec_free(&s.read);

@@ -8,9 +8,10 @@
 #include "runtimes/visitor.h"
 #include "target/target.h"
 
-// Looks for pymalloc's arenas in a target that stands still and whose residency has been captured, and adds them to `store`: a
+// Searches for pymalloc's arenas in a target that stands still and whose residency is known, and adds them to `store`: a
 // record of the runtime, its regions by address, its size classes. `resident` and `heap` of a region are the ledger's to fill
-// in. `pages`: the pages of the arenas are wanted, too (store->runtime_pages). No record: no CPython is mapped here. A record with state AS_REGIONS_UNPROVEN, and a warning: there is one, and its
+// in. `pages`: the pages of the arenas are wanted, too (store->runtime_pages). No record: no CPython is mapped here. A record with state
+// AS_REGIONS_UNPROVEN, and a warning: there is one, and its
 // arenas were not found. False (AS_NO_MEMORY): our memory ran out.
 bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, struct as_error *err);
 
@@ -23,7 +24,8 @@ bool as_cpython_objects(struct as_target *t, struct as_store *store, const uint6
 enum { AS_CPYTHON_LARGE_CHUNK = 528 };
 
 // Goes through the blocks of a CPython that as_cpython_find found (its index in store->runtimes). `chunks`: as above. *known: its
-// structures are those that we know; false: what the visitor was told is not to be believed. *changed: Python was at work meanwhile. False: AS_NO_MEMORY.
+// structures are those that we know; false: what the visitor was told is not to be believed. *changed: Python was at work meanwhile. False:
+// AS_NO_MEMORY.
 bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
                       size_t chunk_count, const struct as_object_visitor *visitor, bool *known, bool *changed,
                       struct as_error *err);

@@ -134,7 +134,8 @@ static bool read_headers(struct as_py_search *s, const struct as_py_element *ele
         const struct as_py_arena *o = &elements[i].arena;
         uint64_t first = as_align_up(o->address, s->layout->pool);
         uint32_t used = used_pools(s, o);
-        if (!as_is_runtime_range(s->target, o->address, s->layout->arena, &s->looks) || (s->looks -= used) < 0)
+        if (!as_is_runtime_range(s->target, o->address, s->layout->arena, &s->reads_left) ||
+            (s->reads_left -= used) < 0)
             return false;
         for (uint32_t k = 0; k < used; k++)
             s->addresses.items[s->addresses.count++] = first + k * (uint64_t)s->layout->pool;

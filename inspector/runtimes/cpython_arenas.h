@@ -26,7 +26,7 @@ struct as_py_element {
     uint32_t index;
 };
 
-// What is being looked for, with what was found so far. A target may be made so that looking never ends: `looks` are left.
+// What is being searched for, with what was found so far. A target may be made so that inspecting never ends: `reads_left` are left.
 struct as_py_search {
     struct as_target *target;
     struct as_store *store;
@@ -39,7 +39,7 @@ struct as_py_search {
     size_t table_count;
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
-    int64_t looks;
+    int64_t reads_left;
     bool pages;       // what lies on each page is wanted
     uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
     struct as_size_class_record classes[AS_PY_CLASSES];

@@ -18,7 +18,7 @@ static uint64_t word_at(const uint8_t *block, size_t offset)
     return word;
 }
 
-// Could this word be ob_refcnt? 32 bits of it count; from 3.14 on the uppermost 16 are flags. No address looks so, but that of
+// Could this word be ob_refcnt? 32 bits of it count; from 3.14 on the uppermost 16 are flags. No address seems so, but that of
 // something in the lowest 4 GiB.
 static bool is_refcount(uint64_t word)
 {
@@ -83,7 +83,7 @@ static bool add_owned(struct as_py_count *c, uint64_t address, uint64_t used, ui
 }
 
 // What an object owns, by the pointers in the part of its block that has been read.
-static bool follow(struct as_py_count *c, const uint8_t *block, uint64_t size, uint32_t head, uint32_t index)
+static bool follow_object(struct as_py_count *c, const uint8_t *block, uint64_t size, uint32_t head, uint32_t index)
 {
     static const uint32_t place[] = {
         [AS_PY_OWNS_ITEMS] = AS_PY_LIST_ITEMS, [AS_PY_OWNS_KEYS] = AS_PY_DICT_KEYS,
@@ -141,5 +141,5 @@ bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t add
         c->gc_objects++;
         counts->tracked += word_at(block, prefix + head - AS_PY_GC_HEAD) != 0;
     }
-    return follow(c, block + prefix, size - prefix, head, index);
+    return follow_object(c, block + prefix, size - prefix, head, index);
 }

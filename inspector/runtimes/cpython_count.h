@@ -9,7 +9,7 @@
 #include "runtimes/cpython_types.h"
 
 enum {
-    AS_PY_LOOK = 128,        // bytes of a block that are looked at: the largest head, and a set up to its table
+    AS_PY_READ = 128,        // bytes of a block that are inspected: the largest head, and a set up to its table
     AS_PY_WORD_BITS = 64,    // of the bitmap of unclaimed blocks
     AS_PY_DEBUG_PREFIX = 16, // bytes before a block's memory with PYTHONMALLOC=debug
     AS_PY_CHUNK_HEADER = 16, // bytes before a chunk's memory (malloc)
@@ -81,7 +81,8 @@ struct as_py_found {
     uint32_t head; // bytes of the block before it
     uint64_t used; // bytes of the block up to its end; 0: not known
 };
-// Counts a block or chunk of `size` bytes at an address, of which up to AS_PY_LOOK can be read at `block`: with its type, if it is an object; and
+// Counts a block or chunk of `size` bytes at an address, of which up to AS_PY_READ can be read at `block`: with its type, if it is an
+// object; and
 // takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
 bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t address, uint64_t size, bool mallocs,
                        struct as_py_found *found);

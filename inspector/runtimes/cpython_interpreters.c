@@ -61,10 +61,10 @@ bool as_py_tables_add(struct as_target *t, const uint64_t *places, size_t count,
 }
 
 // False: memory ran out. *readable: the state is.
-static bool search_state(struct as_target *t, uint64_t state, uint64_t size, as_py_pointer_vec *tables, int64_t *looks,
-                         bool *readable, struct as_error *err)
+static bool search_state(struct as_target *t, uint64_t state, uint64_t size, as_py_pointer_vec *tables,
+                         int64_t *reads_left, bool *readable, struct as_error *err)
 {
-    for (uint64_t at = 0; at<size && * looks> 0; at += STEP * sizeof(uint64_t)) {
+    for (uint64_t at = 0; at<size && * reads_left> 0; at += STEP * sizeof(uint64_t)) {
         uint64_t words[STEP], places[STEP];
         size_t length = size - at < sizeof words ? (size_t)(size - at) : sizeof words, count = 0;
         *readable = as_target_read(t, state + at, words, length);
@@ -74,14 +74,14 @@ static bool search_state(struct as_target *t, uint64_t state, uint64_t size, as_
             if (words[i] % sizeof *words == 0 && words[i] != 0 &&
                 as_is_runtime_memory(as_target_mapping_at(t, words[i])))
                 places[count++] = words[i] + FREE_POOLS;
-        *looks -= (int64_t)count + 1;
+        *reads_left -= (int64_t)count + 1;
         if (!as_py_tables_add(t, places, count, tables, err))
             return false;
     }
     return true;
 }
 
-bool as_py_interpreters_find(struct as_target *t, uint64_t runtime, as_py_pointer_vec *tables, int64_t *looks,
+bool as_py_interpreters_find(struct as_target *t, uint64_t runtime, as_py_pointer_vec *tables, int64_t *reads_left,
                              bool *whole, struct as_error *err)
 {
     struct debug_offsets o;
@@ -89,14 +89,14 @@ bool as_py_interpreters_find(struct as_target *t, uint64_t runtime, as_py_pointe
     *whole = false;
     if (!read_offsets(t, runtime, &o) || !as_target_read_u64(t, runtime + o.interpreters_head, &state))
         return true;
-    for (int i = 0; i<MOST_INTERPRETERS && * looks> 0; i++) {
+    for (int i = 0; i<MOST_INTERPRETERS && * reads_left> 0; i++) {
         bool readable = true;
         *whole = state == 0;
         if (*whole || state > UINT64_MAX - MOST_STATE)
             return true;
         // The first one's is one of the variables.
         bool is_first = state >= runtime && state - runtime < o.runtime_size;
-        if (!is_first && !search_state(t, state, o.state_size, tables, looks, &readable, err))
+        if (!is_first && !search_state(t, state, o.state_size, tables, reads_left, &readable, err))
             return false;
         if (!readable || !as_target_read_u64(t, state + o.next, &state))
             return true;

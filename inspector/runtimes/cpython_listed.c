@@ -11,8 +11,8 @@
 
 enum {
     STEP = 4096,           // words of the variables that are read in one go
-    TOGETHER = 3,          // words that are looked at
-    PLACES = 4,            // of the first interpreter's address of arenas: others may look like it
+    TOGETHER = 3,          // words that are inspected
+    PLACES = 4,            // of the first interpreter's address of arenas: others may resemble it
     MOST_NUMBER = 1 << 20, // of an interpreter
     MOST_LISTED = 4096,    // interpreters
 };
@@ -25,7 +25,7 @@ struct listing {
     uint64_t places[PLACES];
     size_t place_count;
     as_py_pointer_vec *tables;
-    int64_t looks;
+    int64_t reads_left;
 };
 
 // The beginning of a state.
@@ -38,10 +38,10 @@ struct state {
 static bool scan(struct listing *l, bool (*visit)(struct listing *l, uint64_t address, const uint64_t words[TOGETHER]))
 {
     uint64_t words[STEP];
-    for (uint64_t at = l->start; at < l->end && l->looks > 0; at += (STEP - TOGETHER + 1) * sizeof *words) {
+    for (uint64_t at = l->start; at < l->end && l->reads_left > 0; at += (STEP - TOGETHER + 1) * sizeof *words) {
         size_t length = l->end - at < sizeof words ? (size_t)(l->end - at) : sizeof words;
         size_t count = as_target_read_resident(l->target, at, words, length) / sizeof *words;
-        --l->looks;
+        --l->reads_left;
         for (size_t i = 0; i + TOGETHER <= count; i++)
             if (!visit(l, at + i * sizeof *words, words + i))
                 return false;
@@ -60,7 +60,7 @@ static bool note_place(struct listing *l, uint64_t address, const uint64_t words
 static bool is_list(struct listing *l, uint64_t newest, uint64_t first, int64_t number, uint64_t *states, size_t *count)
 {
     *count = 0;
-    for (uint64_t at = newest; *count < MOST_LISTED && --l->looks > 0;) {
+    for (uint64_t at = newest; *count < MOST_LISTED && --l->reads_left > 0;) {
         struct state s;
         if (at % sizeof at != 0 || !as_target_read(l->target, at, &s, sizeof s) || s.id < 0 || s.id >= number)
             return false;
@@ -76,7 +76,7 @@ static bool is_list(struct listing *l, uint64_t newest, uint64_t first, int64_t 
 // Adds the tables of states which have theirs where the first one has it.
 static bool add_tables(struct listing *l, const uint64_t *states, size_t count, uint64_t distance)
 {
-    for (size_t i = 0; i < count && --l->looks > 0; i++) {
+    for (size_t i = 0; i < count && --l->reads_left > 0; i++) {
         uint64_t place = states[i] + distance;
         if (!as_py_tables_add(l->target, &place, 1, l->tables, l->err))
             return false;
@@ -100,11 +100,16 @@ static bool follow_list(struct listing *l, uint64_t address, const uint64_t word
 }
 
 bool as_py_interpreters_listed(struct as_target *t, uint64_t start, uint64_t end, uint64_t table,
-                               as_py_pointer_vec *tables, int64_t *looks, struct as_error *err)
+                               as_py_pointer_vec *tables, int64_t *reads_left, struct as_error *err)
 {
-    struct listing l = {
-        .target = t, .err = err, .start = start, .end = end, .table = table, .tables = tables, .looks = *looks};
+    struct listing l = {.target = t,
+                        .err = err,
+                        .start = start,
+                        .end = end,
+                        .table = table,
+                        .tables = tables,
+                        .reads_left = *reads_left};
     bool ok = scan(&l, note_place) && (l.place_count == 0 || scan(&l, follow_list));
-    *looks = l.looks;
+    *reads_left = l.reads_left;
     return ok;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    MOST_ENTRIES = 256, // of a class's dict that are looked at: "__module__" is usually the first
+    MOST_ENTRIES = 256, // of a class's dict that are inspected: "__module__" is usually the first
     GENERAL = 0,        // dk_kind: an entry is a hash, a key and a value
     ALL_STR = 1,        // a key and a value
     OLD_HEADER = 40,    // of PyDictKeysObject up to 3.10

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The objects of a CPython by type, from outside: each block in use of each pool, and each large chunk in use of malloc, is looked at
+// The objects of a CPython by type, from outside: each block in use of each pool, and each large chunk in use of malloc, is inspected
 // once. A block is an object if it has, behind the head that the type asks for, a reference count and the address of a proven
 // type. What objects point to as their own (a list's items, a dict's table) is counted with them in a second pass, where the
 // block is no object itself. So the sum of objects, of what they own and of other blocks is the sum of blocks in use.
@@ -35,8 +35,8 @@ static uint32_t mark_free(const struct as_py_count *c, const uint8_t *pool, uint
     return count;
 }
 
-static bool tell(const struct as_py_count *c, uint64_t address, uint64_t size, uint64_t region_end,
-                 const struct as_py_found *found)
+static bool visit_block(const struct as_py_count *c, uint64_t address, uint64_t size, uint64_t region_end,
+                        const struct as_py_found *found)
 {
     return !c->visitor || c->visitor->block(c->visitor->context, &(struct as_visited_block){.address = address,
                                                                                             .size = size,
@@ -70,7 +70,7 @@ static bool count_pool(struct as_py_count *c, const uint8_t *pool, uint64_t addr
         if (marks[i / AS_PY_WORD_BITS] >> i % AS_PY_WORD_BITS & 1)
             continue;
         if (!as_py_count_block(c, block, address + (uint64_t)(block - pool), size, false, &found) ||
-            !tell(c, address + (uint64_t)(block - pool), size, r->address + r->size, &found))
+            !visit_block(c, address + (uint64_t)(block - pool), size, r->address + r->size, &found))
             return false;
         if (found.type == AS_PY_NO_TYPE) {
             uint64_t granule = (address - r->address + (uint64_t)(block - pool)) / AS_PY_ALIGNMENT;
@@ -91,13 +91,13 @@ static uint64_t end_of_run(const struct as_py_count *c, size_t first)
     return end;
 }
 
-// Counts the pools of a region whose bytes are at `bytes`. Of the last block AS_PY_LOOK bytes must be there, and may not be.
+// Counts the pools of a region whose bytes are at `bytes`. Of the last block AS_PY_READ bytes must be there, and may not be.
 static bool count_region(struct as_py_count *c, size_t index, const uint8_t *bytes)
 {
     const struct as_region_record *region = &c->regions[index];
     uint64_t skipped = as_py_first_pool(c, region) - region->address;
     uint32_t pools = as_py_pools_of(c, region);
-    uint8_t last[LARGEST_POOL + AS_PY_LOOK];
+    uint8_t last[LARGEST_POOL + AS_PY_READ];
     bool ok = true;
     for (uint32_t k = 0; k < pools && ok; k++) {
         const uint8_t *pool = bytes + skipped + k * c->pool_size;
@@ -131,7 +131,7 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
     enum { FLAGS = 7 };
     struct {
         uint64_t previous, size;
-        uint8_t bytes[AS_PY_LOOK];
+        uint8_t bytes[AS_PY_READ];
     } read[CHUNKS];
     bool readable[CHUNKS];
     struct as_py_found found;
@@ -147,7 +147,7 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
             continue;
         if (!as_py_count_block(c, read[k].bytes, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, true,
                                &found) ||
-            !tell(c, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, 0, &found))
+            !visit_block(c, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, 0, &found))
             return false;
         c->chunks.items[c->chunks.count++] = (struct as_py_chunk){addresses[i], found.type == AS_PY_NO_TYPE ? size : 0};
     }
@@ -188,7 +188,7 @@ static bool add_types(struct as_py_count *c, uint32_t runtime)
 }
 
 // Goes through all blocks, and then the chunks.
-static bool look_at_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
+static bool match_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
 {
     c->bitmap_words = as_align_up(c->runtime->region_size / AS_PY_ALIGNMENT, AS_PY_WORD_BITS) / AS_PY_WORD_BITS;
     size_t words = c->region_count * c->bitmap_words;
@@ -201,7 +201,7 @@ static bool look_at_all(struct as_py_count *c, const uint64_t *chunks, size_t ch
 }
 
 // A count of a runtime's objects, still of none.
-static struct as_py_count begin(struct as_target *t, const struct as_store *store, uint32_t runtime)
+static struct as_py_count begin_count(struct as_target *t, const struct as_store *store, uint32_t runtime)
 {
     const struct as_runtime_record *record = &store->runtimes.items[runtime];
     struct as_py_count c = {
@@ -245,10 +245,10 @@ static bool count_runtime(struct as_target *t, struct as_store *store, uint32_t 
                           size_t chunk_count, struct as_error *err)
 {
     struct as_runtime_record *record = &store->runtimes.items[runtime];
-    struct as_py_count c = begin(t, store, runtime);
+    struct as_py_count c = begin_count(t, store, runtime);
     c.store = store;
     c.err = c.types.err = err;
-    bool ok = look_at_all(&c, chunks, chunk_count);
+    bool ok = match_all(&c, chunks, chunk_count);
     if (ok && is_known(&c)) {
         as_py_count_owned(&c);
         record->objects = c.changed ? AS_OBJECTS_ESTIMATED : AS_OBJECTS_COUNTED;
@@ -291,7 +291,7 @@ static const char *memory_of(const struct as_py_type_entry *type)
     return has_attributes ? "memory" : names[type->owns];
 }
 
-static bool tell_types(const struct as_py_count *c)
+static bool visit_types(const struct as_py_count *c)
 {
     const struct as_object_visitor *v = c->visitor;
     for (size_t i = 0; i < c->types.entries.count; i++) {
@@ -312,13 +312,13 @@ bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_
                       size_t chunk_count, const struct as_object_visitor *visitor, bool *known, bool *changed,
                       struct as_error *err)
 {
-    struct as_py_count c = begin(t, store, runtime);
+    struct as_py_count c = begin_count(t, store, runtime);
     c.err = c.types.err = err;
     c.visitor = visitor;
-    bool ok = look_at_all(&c, chunks, chunk_count);
+    bool ok = match_all(&c, chunks, chunk_count);
     *known = ok && is_known(&c);
     *changed = c.changed;
-    ok = ok && (!*known || tell_types(&c));
+    ok = ok && (!*known || visit_types(&c));
     end(&c);
     return ok;
 }

@@ -34,7 +34,7 @@ static struct as_py_slot *slot_of(const struct as_py_types *types, uint64_t addr
 }
 
 // Makes room for another address.
-static bool grow(struct as_py_types *types)
+static bool grow_types(struct as_py_types *types)
 {
     if (types->used * 2 < types->slots.count)
         return true;
@@ -214,7 +214,7 @@ static uint32_t read_type(struct as_py_types *types, uint64_t address)
 static struct as_py_slot *add_slot(struct as_py_types *types, uint64_t address)
 {
     types->overflow |= types->used >= AS_PY_MOST_TYPES;
-    types->failed |= !types->overflow && !grow(types);
+    types->failed |= !types->overflow && !grow_types(types);
     if (types->overflow || types->failed)
         return NULL;
     struct as_py_slot *slot = &types->slots.items[slot_for(types, address)];

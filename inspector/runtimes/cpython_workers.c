@@ -40,7 +40,7 @@ static bool count_batch(struct count_worker *w, struct as_window *window, size_t
     return ok;
 }
 
-static void *work(void *context)
+static void *run_count_worker(void *context)
 {
     struct count_worker *w = context;
     struct as_window window = {0};
@@ -63,7 +63,7 @@ static size_t workers_for(const struct as_py_count *c)
     return most > 0 ? most : 1;
 }
 
-static void begin(struct count_worker *w, const struct as_py_count *c, struct count_job *job, size_t index)
+static void begin_worker(struct count_worker *w, const struct as_py_count *c, struct count_job *job, size_t index)
 {
     *w = (struct count_worker){.part = *c, .job = job, .index = index};
     w->part.err = w->part.types.err = &w->err;
@@ -83,7 +83,7 @@ static bool join_types(struct as_py_count *c, const struct as_py_types *types, s
 }
 
 // Adds what a worker found. The first one's table becomes the common one.
-static bool join(struct as_py_count *c, struct count_worker *w, bool ok)
+static bool join_worker(struct as_py_count *c, struct count_worker *w, bool ok)
 {
     struct as_py_count *part = &w->part;
     struct as_py_owned *list = as_vec_add(&c->lists, NULL); // there is room
@@ -114,11 +114,11 @@ bool as_py_count_all(struct as_py_count *c, as_py_counting counting)
         return false;
     job.batches = c->batches.items;
     for (size_t i = 0; i < count; i++)
-        begin(&workers[i], c, &job, i);
-    as_workers_run(work, workers, sizeof *workers, count);
+        begin_worker(&workers[i], c, &job, i);
+    as_workers_run(run_count_worker, workers, sizeof *workers, count);
     bool ok = true;
     for (size_t i = 0; i < count; i++)
-        ok = join(c, &workers[i], ok);
+        ok = join_worker(c, &workers[i], ok);
     c->batches.count = ok ? job.batch_count : 0;
     return ok;
 }

@@ -15,7 +15,7 @@ enum {
     ELEMENTS = 1 << 22,
     TABLE = ELEMENTS * 8, // bytes
     CANDIDATES = 1024,    // pointers that are tried
-    FREE_LOOKS = 1 << 16, // at 4 KiB, whatever the target's size
+    FREE_READS = 1 << 16, // at 4 KiB, whatever the target's size
     MOST_ARENAS = 1 << 16,
 };
 static const uint64_t ARENA = UINT64_C(1) << ARENA_BITS;
@@ -25,7 +25,7 @@ struct go_search {
     struct as_store *store;
     struct as_error *err;
     uint32_t runtime;
-    int64_t looks; // that are left
+    int64_t reads_left; // that are left
     int candidates;
     bool ok;    // false: our memory ran out
     bool found; // the table
@@ -79,13 +79,13 @@ static bool visit_arena(void *context, uint64_t address, uint64_t word)
 static bool add_arenas(struct go_search *s, uint64_t table)
 {
     struct arena_visit v = {s, table, true};
-    return as_words_visit(s->target, &s->looks, table, table + TABLE, visit_arena, &v) && v.fit && s->arenas > 0;
+    return as_words_visit(s->target, &s->reads_left, table, table + TABLE, visit_arena, &v) && v.fit && s->arenas > 0;
 }
 
 // Could a table be there?
 static bool may_be_table(struct go_search *s, uint64_t address)
 {
-    return address % s->target->page_size == 0 && as_is_runtime_range(s->target, address, TABLE, &s->looks) &&
+    return address % s->target->page_size == 0 && as_is_runtime_range(s->target, address, TABLE, &s->reads_left) &&
            s->candidates-- > 0;
 }
 
@@ -105,7 +105,7 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
 }
 
 // Goes through the program's variables for a pointer to the table.
-static bool search(struct go_search *s, uint64_t program)
+static bool search_variables(struct go_search *s, uint64_t program)
 {
     const struct as_target *t = s->target;
     const struct as_mapping *first = as_target_mapping_at(t, program);
@@ -114,7 +114,7 @@ static bool search(struct go_search *s, uint64_t program)
         bool own = m->inode == first->inode && m->dev_major == first->dev_major && m->dev_minor == first->dev_minor;
         struct as_range variables;
         if (own && as_variables_at(t, i, &variables))
-            as_words_visit(s->target, &s->looks, variables.start, variables.end, try_variable, s);
+            as_words_visit(s->target, &s->reads_left, variables.start, variables.end, try_variable, s);
     }
     return s->found;
 }
@@ -123,11 +123,11 @@ bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, s
 {
     if (program == 0)
         return true;
-    struct go_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct go_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     size_t first = store->regions.count;
     s.candidates = CANDIDATES;
     s.runtime = as_runtime_add(store, AS_RUNTIME_GO, AS_ROW_managed, err);
-    bool found = s.runtime != UINT32_MAX && search(&s, program);
+    bool found = s.runtime != UINT32_MAX && search_variables(&s, program);
     if (s.runtime == UINT32_MAX || !s.ok)
         return false;
     if (found)
@@ -139,6 +139,6 @@ bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, s
         as_runtime_unproven(
             store, s.runtime, first,
             "this is a program of Go's, but its table of arenas was not found: the release is unknown, or it "
-            "changed during the look. Go's heap is counted in the other rows");
+            "changed during the snapshot. Go's heap is counted in the other rows");
     return true;
 }

@@ -12,10 +12,10 @@ static uint64_t chunks_from(const struct as_target *t)
     return as_is_ruby(t) ? LEAST_CHUNK : AS_CPYTHON_LARGE_CHUNK;
 }
 
-static bool count(struct as_target *t, struct as_store *s, const uint64_t *chunks, size_t chunk_count,
-                  struct as_error *err)
+static bool count_objects(struct as_target *t, struct as_store *s, const uint64_t *chunks, size_t chunk_count,
+                          struct as_error *err)
 {
     return as_cpython_objects(t, s, chunks, chunk_count, err) && as_ruby_objects(t, s, chunks, chunk_count, err);
 }
 
-const struct as_object_counting as_object_counting = {.chunks_from = chunks_from, .count = count};
+const struct as_object_counting as_object_counting = {.chunks_from = chunks_from, .count = count_objects};

@@ -14,10 +14,10 @@
 
 enum {
     WORD = 8,
-    LOOKS = 1 << 18,   // of pointers, whatever the target has
+    READS = 1 << 18,   // of pointers, whatever the target has
     GRANULE = 1 << 16, // bytes, of which metaspace commits all or nothing
     NODES = 4096,      // of a list; each has 64 MiB as a rule
-    NODE_WORDS = 24,   // that are looked at
+    NODE_WORDS = 24,   // that are inspected
     LISTS = 2,
 };
 static const uint64_t MOST_WORDS = UINT64_C(1) << 41; // reserved
@@ -35,8 +35,8 @@ struct metaspace_search {
     struct as_error *err;
     uint64_t start, end; // of libjvm.so, with its variables
     uint64_t lists[LISTS];
-    int64_t looks;
-    bool doubtful; // something looks like a context, and its list is not proven
+    int64_t reads_left;
+    bool doubtful; // something resembles a context, and its list is not proven
 };
 
 static bool is_inside(const struct metaspace_search *s, uint64_t address)
@@ -92,7 +92,7 @@ static bool add_nodes(struct metaspace_search *s, uint64_t list_at, const struct
 }
 
 // Follows what may be a context. False: our memory ran out.
-static bool follow(struct metaspace_search *s, const struct context *context)
+static bool follow_context(struct metaspace_search *s, const struct context *context)
 {
     struct range_list list;
     bool ok = true;
@@ -119,9 +119,9 @@ static bool follow_all(void *context, const uint64_t *pointers, size_t count)
     struct context contexts[AS_POINTERS];
     bool read[AS_POINTERS];
     as_target_gather(s->target, pointers, count, sizeof *contexts, contexts, sizeof *contexts, read);
-    s->looks -= (int64_t)count;
+    s->reads_left -= (int64_t)count;
     for (size_t i = 0; i < count; i++)
-        if (read[i] && !follow(s, &contexts[i]))
+        if (read[i] && !follow_context(s, &contexts[i]))
             return false;
     return true;
 }
@@ -144,18 +144,18 @@ bool as_hotspot_metaspace_find(const struct as_hotspot *h, struct as_hotspot_met
 {
     struct as_target *t = h->target;
     struct metaspace_search s = {
-        .target = t, .out = out, .err = err, .start = h->start, .end = h->start, .looks = LOOKS};
+        .target = t, .out = out, .err = err, .start = h->start, .end = h->start, .reads_left = READS};
     size_t first = as_target_mapping_from(t, h->start), end = first;
     *out = (struct as_hotspot_metaspace){0};
     const char *library = as_mapping_path(t, &t->mappings.items[first]); // as_hotspot_read has seen that it is mapped
     for (; end < t->mappings.count && is_library(&s, library, &t->mappings.items[end]); end++)
         s.end = t->mappings.items[end].end;
-    const struct as_pointer_search search = {t, &s, is_candidate, follow_all, &s.looks};
+    const struct as_pointer_search search = {t, &s, is_candidate, follow_all, &s.reads_left};
     bool ok = true;
     for (size_t i = first; i < end && ok; i++)
         if (t->mappings.items[i].prot & AS_PROT_WRITE)
             ok = as_pointers_search(&search, t->mappings.items[i].start, t->mappings.items[i].end);
-    if (s.doubtful || s.looks <= 0)
+    if (s.doubtful || s.reads_left <= 0)
         out->lists = 0;
     return ok;
 }

@@ -12,6 +12,6 @@ struct as_hotspot_metaspace {
     size_t lists;                  // 2, or 1 where there is no space for classes of their own; 0: none that is proven
 };
 
-// Looks for the lists of metaspace's ranges in a target that stands still (Java 16 on). What the mappings are is to be compared still.
+// Searches for the lists of metaspace's ranges in a target that stands still (Java 16 on). What the mappings are is to be compared still.
 // False (AS_NO_MEMORY): our memory ran out.
 bool as_hotspot_metaspace_find(const struct as_hotspot *h, struct as_hotspot_metaspace *out, struct as_error *err);

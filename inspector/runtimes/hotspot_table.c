@@ -70,8 +70,8 @@ static bool read_shape(const struct as_runtime_object *o, struct table_shape *s)
 }
 
 // Keeps what an element says, if it is wanted: the address of a variable, or the offset of a field.
-static void keep(struct as_hotspot *h, const struct as_runtime_object *o, const struct table_shape *s,
-                 const uint8_t *element, const char *type)
+static void keep_element(struct as_hotspot *h, const struct as_runtime_object *o, const struct table_shape *s,
+                         const uint8_t *element, const char *type)
 {
     char field[NAME];
     if (!as_runtime_constant(o, as_load_u64(element + s->field_name), field, sizeof field))
@@ -110,7 +110,7 @@ static bool read_table(struct as_hotspot *h, const struct as_runtime_object *o, 
             type[0] = 0;
         last = name;
         if (is_wanted_type(type))
-            keep(h, o, s, element, type);
+            keep_element(h, o, s, element, type);
     }
     return false;
 }

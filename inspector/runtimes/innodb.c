@@ -20,7 +20,7 @@
 enum {
     EXTENT = 8 << 20,
     MOST_DESCRIPTORS = 1 << 20, // bytes of an extent's descriptors
-    HEAD_WORDS = 64,            // of the first descriptors that are looked at
+    HEAD_WORDS = 64,            // of the first descriptors that are inspected
     LEAST_PAGE = 4096,
     LARGEST_PAGE = 65536,
     LEAST_PAGES = 16, // of an extent
@@ -32,7 +32,7 @@ enum {
     LATER_FORMAT_AT = 16,      // likewise, in 11.8
     FORMAT = 0x50687973,       // "Phys": from 10.8 on
     LEAST_BUFFER = 256 << 10,  // bytes of a buffer of the log
-    MOST_VARIABLES = 64 << 20, // bytes of variables that are looked at
+    MOST_VARIABLES = 64 << 20, // bytes of variables that are inspected
     EVIDENCE = 256,
 };
 
@@ -158,7 +158,7 @@ struct log_buffers {
     uint64_t first, second, size;
 };
 
-// Do the words at `words` look like the log's variable? Then its buffers.
+// Do the words at `words` resemble the log's variable? Then its buffers.
 static bool is_log(const struct innodb_search *s, const uint64_t *words, struct log_buffers *log)
 {
     *log = (struct log_buffers){words[0], words[SECOND_AT], (uint32_t)words[-SIZE_BEFORE]};
@@ -183,7 +183,7 @@ static bool has_log(const struct innodb_search *s, const uint64_t *words, size_t
     return false;
 }
 
-// Searches [start, end), in parts that overlap by the length of what is looked for.
+// Searches [start, end), in parts that overlap by the length of what is searched for.
 static bool search_range(struct innodb_search *s, uint64_t start, uint64_t end, struct log_buffers *log)
 {
     for (uint64_t at = start; at < end; at += (STEP - LATER_FORMAT_AT - SIZE_BEFORE) * WORD) {

@@ -6,7 +6,7 @@
 #include "model/store.h"
 #include "target/target.h"
 
-// Looks for them in a target that stands still and whose residency has been captured, if a program called mariadbd is mapped. Adds
+// Searches for them in a target that stands still and whose residency is known, if a program called mariadbd is mapped. Adds
 // to `store` a record of each that was found, with its regions; of what was not found there is no record, and its bytes stay in
 // other_anon (other releases have other structures). False (AS_NO_MEMORY): our memory ran out.
 bool as_innodb_find(struct as_target *t, struct as_store *store, struct as_error *err);

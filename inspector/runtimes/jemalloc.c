@@ -26,7 +26,7 @@ enum {
     MOST_BLOCKS = 4096,
     MOST_TABLES = 1024,   // of one level below a table: a leaf is for 1 GiB, or for 128 MiB
     CANDIDATES = 256,     // pointers of an object that are tried as tables
-    FREE_LOOKS = 1 << 16, // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
+    FREE_READS = 1 << 16, // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes of the tree
 };
 
@@ -51,7 +51,7 @@ struct jemalloc_search {
     struct as_error *err;
     uint32_t runtime;
     size_t first_region; // in the store, of this runtime
-    int64_t looks;       // that are left
+    int64_t reads_left;  // that are left
     int candidates;
     bool ok;             // false: our memory ran out
     uint64_t start, end; // of the run of extents that goes on
@@ -90,7 +90,7 @@ static uint64_t descriptor_of(uint64_t element)
 static bool read_descriptor(struct jemalloc_search *s, uint64_t element, struct extent_descriptor *d)
 {
     uint64_t at = descriptor_of(element);
-    return at != 0 && --s->looks > 0 && as_is_runtime_range(s->target, at, sizeof *d, &s->looks) &&
+    return at != 0 && --s->reads_left > 0 && as_is_runtime_range(s->target, at, sizeof *d, &s->reads_left) &&
            as_target_read(s->target, at, d, sizeof *d);
 }
 
@@ -107,7 +107,7 @@ static bool is_known(const struct jemalloc_search *s, uint64_t address)
 // Does a block begin here, whose free rest is at its end?
 static bool read_block(struct jemalloc_search *s, uint64_t address, struct own_block *b)
 {
-    return --s->looks > 0 && as_is_runtime_range(s->target, address, sizeof *b, &s->looks) &&
+    return --s->reads_left > 0 && as_is_runtime_range(s->target, address, sizeof *b, &s->reads_left) &&
            as_target_read(s->target, address, b, sizeof *b) && b->size > 0 && b->size % BLOCK == 0 &&
            b->size <= UINT64_MAX - address && b->rest.address > address && b->rest.address <= address + b->size &&
            b->rest.size == address + b->size - b->rest.address;
@@ -143,7 +143,7 @@ static void end_run(struct jemalloc_search *s)
 }
 
 // Takes an element of a leaf: the first of an extent, or another one of the extent before.
-static void take(struct jemalloc_search *s, uint64_t page, uint64_t element)
+static void take_element(struct jemalloc_search *s, uint64_t page, uint64_t element)
 {
     struct extent_descriptor d;
     if (page < s->end || descriptor_of(element) == 0)
@@ -184,14 +184,14 @@ static bool visit_word(void *context, uint64_t address, uint64_t word)
 static void visit_table(struct jemalloc_search *s, uint64_t table, unsigned level, visit_fn *visit, void *context)
 {
     struct table_visit v = {s, table, words_of(s, level), visit, context};
-    as_words_visit(s->target, &s->looks, table, table + table_size(s, level), visit_word, &v);
+    as_words_visit(s->target, &s->reads_left, table, table + table_size(s, level), visit_word, &v);
 }
 
 static bool visit_element(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
 {
     const uint64_t *first = context;
-    take(s, *first + (index << PAGE_BITS), word);
-    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES;
+    take_element(s, *first + (index << PAGE_BITS), word);
+    return s->ok && s->reads_left > 0 && s->mismatches <= MISMATCHES;
 }
 
 struct table_list {
@@ -205,7 +205,8 @@ struct table_list {
 
 static bool may_be_table(struct jemalloc_search *s, uint64_t word, unsigned level)
 {
-    return word != 0 && word % ALIGNMENT == 0 && as_is_runtime_range(s->target, word, table_size(s, level), &s->looks);
+    return word != 0 && word % ALIGNMENT == 0 &&
+           as_is_runtime_range(s->target, word, table_size(s, level), &s->reads_left);
 }
 
 static bool visit_pointer(struct jemalloc_search *s, void *context, uint64_t index, uint64_t word)
@@ -287,7 +288,7 @@ static bool add_tree(struct jemalloc_search *s, uint64_t root)
     end_run(s);
     if (fit)
         add_newest_blocks(s);
-    return fit && s->ok && s->looks > 0 && s->extents > 0 && s->mismatches <= MISMATCHES;
+    return fit && s->ok && s->reads_left > 0 && s->extents > 0 && s->mismatches <= MISMATCHES;
 }
 
 // --- Where the tree is ------------------------------------------------------------------------------------------------
@@ -353,7 +354,7 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     struct jemalloc_search *s = v->search;
     if (!may_be_table(s, word, 1))
         return true;
-    if (s->candidates-- <= 0 || s->looks <= 0)
+    if (s->candidates-- <= 0 || s->reads_left <= 0)
         return false;
     v->found = try_table(s, v->variables, address, word);
     return !v->found && s->ok;
@@ -363,8 +364,8 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
 static bool search_variables(struct jemalloc_search *s, const struct as_range *v)
 {
     struct variable_search search = {s, v, false};
-    int64_t looks = FREE_LOOKS;
-    as_words_visit(s->target, &looks, v->start, v->end, try_variable, &search);
+    int64_t reads_left = FREE_READS;
+    as_words_visit(s->target, &reads_left, v->start, v->end, try_variable, &search);
     return search.found;
 }
 
@@ -396,7 +397,7 @@ bool as_jemalloc_find(struct as_target *t, struct as_store *store, bool *found, 
     *found = false;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes && t->page_size == PAGE && s.ok && !*found; k++) {
         s.shape = &shapes[k];
-        s.looks = FREE_LOOKS + as_runtime_looks(t, PAGE); // an extent has a page at least
+        s.reads_left = FREE_READS + as_runtime_read_budget(t, PAGE); // an extent has a page at least
         *found = search_mappings(&s);
     }
     if (s.ok && *found) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // HotSpot's memory. The heap is the range that the collector has reserved (G1, Serial, Parallel, Shenandoah; ZGC has none, its heap
-// is shared memory under several addresses); the code cache is the list of code heaps, each a range with a map beside it; metaspace has lists of reserved
+// is shared memory under several addresses); the code cache is the list of code heaps, each a range with a map beside it; metaspace has
+// lists of reserved
 // ranges. A range
 // is believed when the mappings there are what they must be: private memory, of which the parts that can be written are what the
 // JVM has committed.
@@ -21,7 +22,7 @@ enum {
 };
 static const uint64_t LARGEST_RESERVE = UINT64_C(1) << 44; // bytes
 
-// What is being looked for.
+// What is being searched for.
 struct jvm_search {
     struct as_target *target;
     struct as_store *store;

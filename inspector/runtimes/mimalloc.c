@@ -15,12 +15,12 @@
 enum {
     SEGMENT = 32 << 20,   // bytes of one, but for huge blocks; and where it may begin
     SLICE = 64 << 10,     // bytes
-    HEAD_WORDS = 64,      // of a segment that are looked at
+    HEAD_WORDS = 64,      // of a segment that are inspected
     MOST_INFO_SLICES = 4, // that a header takes
     MOST_SLICES = 1 << 24,
     STEP = 4096,               // bytes of variables that are read in one go
-    MOST_NUMBERS = 16,         // that are looked for among the variables
-    MOST_SEGMENTS = 1 << 20,   // and places for them that are looked at
+    MOST_NUMBERS = 16,         // that are searched for among the variables
+    MOST_SEGMENTS = 1 << 20,   // and places for them that are inspected
     MOST_VARIABLES = 64 << 20, // bytes of one mapping
 };
 
@@ -36,7 +36,7 @@ struct mimalloc_search {
     bool proven[MOST_NUMBERS];    // of them, those that a variable has
     int number_count;
     uint64_t segments, bytes;
-    int places;   // that are left to look at
+    int places;   // that are left to inspect
     bool skipped; // a mapping that may have segments
 };
 
@@ -62,9 +62,9 @@ static bool is_variable(const struct mimalloc_search *s, uint64_t value)
     for (size_t i = 0; i < t->mappings.count && !v.found; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         struct as_range variables;
-        int64_t looks = MOST_VARIABLES / STEP;
+        int64_t reads_left = MOST_VARIABLES / STEP;
         if (as_variables_at(t, i, &variables))
-            as_words_visit(t, &looks, m->start, m->end, is_value, &v);
+            as_words_visit(t, &reads_left, m->start, m->end, is_value, &v);
     }
     return v.found;
 }

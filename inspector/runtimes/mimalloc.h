@@ -6,7 +6,7 @@
 #include "model/store.h"
 #include "target/target.h"
 
-// Looks for mimalloc's segments in a target that stands still and whose residency has been captured. *found: a record of it is added
+// Searches for mimalloc's segments in a target that stands still and whose residency is known. *found: a record of it is added
 // to `store`, with its regions. False (AS_NO_MEMORY): our memory ran out.
 bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
 

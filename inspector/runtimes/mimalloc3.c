@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mimalloc 3 by structure. It divides memory into slices of 64 KiB, and has a map of these: a table of pointers to tables of 2^13 pointers, each
+// mimalloc 3 by structure. It divides memory into slices of 64 KiB, and has a map of these: a table of pointers to tables of 2^13 pointers,
+// each
 // for a slice of one of mimalloc's pages, to what describes the page. The first table's first pointer leads to its own end, where
 // the table for the lowest addresses stands. A description says where the page's memory is from: an arena, and the slice's number in it,
 // which must give the slice's place in the map; or a mapping of its own, which must have the slice. An arena begins with a
@@ -19,14 +20,14 @@ enum {
     TABLE = 8 << TABLE_BITS, // bytes of a table for 2^13 slices
     LEAST_TABLES = 1 << 7,   // for addresses of 36 bits
     MOST_TABLES = 1 << 28,   // of 57
-    HEAD_WORDS = 16,         // at the beginning of a map that are looked at
-    PAGE_WORDS = 24,         // of a description that are looked at
+    HEAD_WORDS = 16,         // at the beginning of a map that are inspected
+    PAGE_WORDS = 24,         // of a description that are inspected
     PROVENANCE = 8,          // words that are before where the memory is from, at least
     ARENA_WORDS = 8,         // likewise, of an arena's
     SLICES_AT = 4,           // word of it: the number of slices, or one word further
     MOST_KINDS = 15,         // of memory
     MOST_ARENAS = 1024,
-    FREE_LOOKS = 1 << 16, // at a description or at 4 KiB, whatever the target's size; and at 4 KiB of variables
+    FREE_READS = 1 << 16, // at a description or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES =
         8, // a thread may stand between two changes; and as many more as there are pages: 3.0 never clears the map
 };
@@ -35,7 +36,7 @@ struct mimalloc3_search {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
-    int64_t looks;      // that are left
+    int64_t reads_left; // that are left
     bool ok, found;     // ok false: our memory ran out
     uint64_t word, end; // the page that the map had last, and where it ends at least
     uint64_t pages, own, mismatches;
@@ -48,7 +49,7 @@ struct mimalloc3_search {
 
 static bool goes_on(const struct mimalloc3_search *s)
 {
-    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES + s->pages;
+    return s->ok && s->reads_left > 0 && s->mismatches <= MISMATCHES + s->pages;
 }
 
 static bool is_memory(const struct mimalloc3_search *s, uint64_t address)
@@ -84,7 +85,7 @@ static uint64_t arena_at(struct mimalloc3_search *s, uint64_t at)
     for (size_t i = s->arena_count; i-- > 0;)
         if (s->arenas[i].at == at)
             return s->arenas[i].slices;
-    if (s->arena_count == MOST_ARENAS || --s->looks <= 0 || !as_target_read(s->target, at, words, sizeof words))
+    if (s->arena_count == MOST_ARENAS || --s->reads_left <= 0 || !as_target_read(s->target, at, words, sizeof words))
         return 0;
     uint64_t slices = slices_of(words, at);
     if (slices == 0 || !add_range(s, words[0], words[1]))
@@ -139,7 +140,7 @@ static bool visit_slice(void *context, uint64_t address, uint64_t word)
     bool fits = word == s->word && slice < s->end;
     if (fits)
         return true;
-    if (--s->looks > 0 && word % sizeof word == 0 && as_target_read(s->target, word, words, sizeof words))
+    if (--s->reads_left > 0 && word % sizeof word == 0 && as_target_read(s->target, word, words, sizeof words))
         for (size_t i = PROVENANCE; i + 2 < PAGE_WORDS && !fits && s->ok; i++)
             fits = is_provenance(&words[i]) && (is_in_arena(s, &words[i], slice) || is_in_mapping(s, &words[i], slice));
     s->word = fits ? word : 0;
@@ -156,7 +157,7 @@ static bool visit_table(void *context, uint64_t address, uint64_t word)
     if (!is_memory(s, word) || !add_range(s, word, TABLE)) {
         s->mismatches++;
     } else {
-        as_words_visit(s->target, &s->looks, word, word + TABLE, visit_slice, &v);
+        as_words_visit(s->target, &s->reads_left, word, word + TABLE, visit_slice, &v);
     }
     return goes_on(s);
 }
@@ -166,7 +167,7 @@ static bool visit_table(void *context, uint64_t address, uint64_t word)
 static struct as_range first_table(struct mimalloc3_search *s, uint64_t at)
 {
     uint64_t words[HEAD_WORDS];
-    if (!is_memory(s, at) || --s->looks <= 0 || !as_target_read(s->target, at, words, sizeof words))
+    if (!is_memory(s, at) || --s->reads_left <= 0 || !as_target_read(s->target, at, words, sizeof words))
         return (struct as_range){0, 0};
     for (size_t i = 0; i < HEAD_WORDS; i++) {
         uint64_t start = at + i * sizeof *words, count = (words[i] - start) / sizeof *words;
@@ -186,9 +187,9 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     struct slice_visit v = {s, map.start, 0};
     (void)address;
     if (map.start == 0)
-        return s->looks > 0;
-    as_words_visit(s->target, &s->looks, map.start + sizeof word, map.end, visit_table, &v);
-    s->found = s->pages > s->mismatches && s->looks > 0 && add_range(s, word, map.end + PAGE - word);
+        return s->reads_left > 0;
+    as_words_visit(s->target, &s->reads_left, map.start + sizeof word, map.end, visit_table, &v);
+    s->found = s->pages > s->mismatches && s->reads_left > 0 && add_range(s, word, map.end + PAGE - word);
     if (!s->found) {
         as_ranges_clear(&s->ranges);
         s->word = s->pages = s->own = s->mismatches = s->arena_count = 0;
@@ -201,17 +202,17 @@ static void search_variables(struct mimalloc3_search *s)
     struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
         struct as_range variables;
-        int64_t looks = FREE_LOOKS;
+        int64_t reads_left = FREE_READS;
         if (as_variables_at(t, i, &variables))
-            as_words_visit(t, &looks, variables.start, variables.end, try_variable, s);
+            as_words_visit(t, &reads_left, variables.start, variables.end, try_variable, s);
     }
 }
 
 bool as_mimalloc3_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
-    struct mimalloc3_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct mimalloc3_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
-    s.looks += as_runtime_looks(t, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
+    s.reads_left += as_runtime_read_budget(t, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
     search_variables(&s);
     *found = s.ok && s.found;
     if (*found) {

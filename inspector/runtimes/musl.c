@@ -18,7 +18,7 @@ enum {
     LENGTH_AT = 12, // bit of a description's last word: the group's pages
     NUMBER_BEFORE =
         7, // words from the random number to the first page's address; one more where the size of a page is a variable
-    FREE_LOOKS = 1 << 16, // at a page, whatever the target's size; and at 4 KiB of variables
+    FREE_READS = 1 << 16, // at a page, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes
 };
 
@@ -36,8 +36,8 @@ struct musl_search {
     struct as_store *store;
     struct as_error *err;
     uint32_t runtime;
-    int64_t looks;  // that are left
-    bool ok, found; // ok false: our memory ran out
+    int64_t reads_left; // that are left
+    bool ok, found;     // ok false: our memory ran out
     uint64_t groups, mismatches;
     struct as_ranges ranges; // of groups, and of descriptions
 };
@@ -50,7 +50,7 @@ static bool add_range(struct musl_search *s, uint64_t start, uint64_t length)
 
 static bool read_page(struct musl_search *s, uint64_t at, struct description_page *page)
 {
-    return at % PAGE == 0 && --s->looks > 0 && as_is_runtime_memory(as_target_mapping_at(s->target, at)) &&
+    return at % PAGE == 0 && --s->reads_left > 0 && as_is_runtime_memory(as_target_mapping_at(s->target, at)) &&
            as_target_read(s->target, at, page, sizeof *page) && page->number != 0 && page->slots == SLOTS;
 }
 
@@ -98,7 +98,7 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     uint64_t words[NUMBER_BEFORE + 3]; // from the number to the last page's address
     const size_t first = NUMBER_BEFORE + 1;
     if (!read_page(s, word, &page) || !as_target_read(s->target, address - first * sizeof word, words, sizeof words))
-        return s->looks > 0;
+        return s->reads_left > 0;
     if (words[1] != page.number && (words[0] != page.number || words[1] != s->target->page_size))
         return true;
     s->found = add_pages(s, word, words[first + 1], page.number);
@@ -114,17 +114,17 @@ static void search_mappings(struct musl_search *s)
     struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
         struct as_range variables;
-        int64_t looks = FREE_LOOKS;
+        int64_t reads_left = FREE_READS;
         if (as_variables_at(t, i, &variables))
-            as_words_visit(t, &looks, variables.start, variables.end, try_variable, s);
+            as_words_visit(t, &reads_left, variables.start, variables.end, try_variable, s);
     }
 }
 
 bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
-    struct musl_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct musl_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
-    s.looks += as_runtime_looks(t, PAGE); // a page of descriptions is a page at least
+    s.reads_left += as_runtime_read_budget(t, PAGE); // a page of descriptions is a page at least
     search_mappings(&s);
     *found = s.ok && s.found;
     if (*found) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // PartitionAlloc by structure. Each partition has a root, a variable of the program's. A word of the root is the root's own address with
 // all bits inverted. Among the root's first words are, twice, the address and the mask of a pool: addresses that
-// PartitionAlloc has reserved, in which all memory is its own. For each size of block the root has a bucket, which begins with a pointer to what
+// PartitionAlloc has reserved, in which all memory is its own. For each size of block the root has a bucket, which begins with a pointer to
+// what
 // describes the first of its slot spans; and this has the bucket's address. (partition_root.h, partition_bucket.h and
 // partition_page.h, as known of 2024; seen in the memory of Chromium 156, and tested there)
 #include "runtimes/partitionalloc.h"
@@ -19,7 +20,7 @@ enum {
     MOST_BITS = 40,
     ADDRESS_BITS = 47,
     MOST_POOLS = 16,
-    FREE_LOOKS = 1 << 16, // at a description, whatever the target's size; and at 4 KiB of variables
+    FREE_READS = 1 << 16, // at a description, whatever the target's size; and at 4 KiB of variables
 };
 
 struct slot_span {
@@ -30,10 +31,10 @@ struct partition_search {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
-    int64_t looks;                           // that are left
+    int64_t reads_left;                      // that are left
     bool ok;                                 // false: our memory ran out
     struct as_range variables;               // that are gone through
-    struct as_range pool, pools[MOST_POOLS]; // of the root that is looked at, and of all
+    struct as_range pool, pools[MOST_POOLS]; // of the root that is inspected, and of all
     size_t pool_count;
     uint64_t roots, spans, here; // here: spans of this root
     struct as_ranges ranges;
@@ -71,7 +72,7 @@ static bool visit_bucket(void *context, uint64_t address, uint64_t word)
     struct slot_span span;
     if (word % sizeof word != 0 || !as_is_runtime_memory(as_target_mapping_at(s->target, word)))
         return true;
-    if (--s->looks <= 0)
+    if (--s->reads_left <= 0)
         return false;
     if (as_target_read(s->target, word, &span, sizeof span) && span.bucket == address &&
         (span.free == 0 || is_in(&s->pool, span.free)))
@@ -97,31 +98,31 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
         !read_pool(s, root))
         return true;
     s->here = 0;
-    as_words_visit(s->target, &s->looks, root, address, visit_bucket, s);
+    as_words_visit(s->target, &s->reads_left, root, address, visit_bucket, s);
     if (s->here > 0) {
         s->roots++;
         s->spans += s->here;
         add_pool(s);
     }
-    return s->ok && s->looks > 0 && s->pool_count < MOST_POOLS;
+    return s->ok && s->reads_left > 0 && s->pool_count < MOST_POOLS;
 }
 
 static void search_variables(struct partition_search *s)
 {
     struct as_target *t = s->target;
-    for (size_t i = 0; i < t->mappings.count && s->ok && s->looks > 0 && s->pool_count < MOST_POOLS; i++) {
-        int64_t looks = FREE_LOOKS;
+    for (size_t i = 0; i < t->mappings.count && s->ok && s->reads_left > 0 && s->pool_count < MOST_POOLS; i++) {
+        int64_t reads_left = FREE_READS;
         if (as_variables_at(t, i, &s->variables))
-            as_words_visit(t, &looks, s->variables.start, s->variables.end, try_variable, s);
+            as_words_visit(t, &reads_left, s->variables.start, s->variables.end, try_variable, s);
     }
 }
 
 bool as_partitionalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
-    struct partition_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct partition_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
     search_variables(&s);
-    *found = s.ok && s.roots > 0 && s.looks > 0 && s.pool_count < MOST_POOLS;
+    *found = s.ok && s.roots > 0 && s.reads_left > 0 && s.pool_count < MOST_POOLS;
     if (*found) {
         uint32_t runtime = as_runtime_add(store, AS_RUNTIME_PARTITIONALLOC, AS_ROW_other_malloc, err);
         s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, false, &bytes, err);

@@ -7,7 +7,7 @@ bool as_pointers_search(const struct as_pointer_search *p, uint64_t start, uint6
 {
     uint64_t words[STEP], pointers[AS_POINTERS];
     size_t count = 0;
-    for (uint64_t at = start; *p->looks > 0 && at < end; at += sizeof words) {
+    for (uint64_t at = start; *p->reads_left > 0 && at < end; at += sizeof words) {
         size_t length = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
         length = as_target_read_resident(p->target, at, words, length);
         for (size_t i = 0; i < length / sizeof *words; i++) {

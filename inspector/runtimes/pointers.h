@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Variables that may be pointers to what is looked for. Internal to runtimes/.
+// Variables that may be pointers to what is searched for. Internal to runtimes/.
 #pragma once
 
 #include "target/target.h"
@@ -13,7 +13,7 @@ struct as_pointer_search {
     bool (*is_candidate)(void *context, uint64_t place, uint64_t word);
     // Follows at most AS_POINTERS of them. False: the search ends.
     bool (*follow)(void *context, const uint64_t *pointers, size_t count);
-    const int64_t *looks; // the search ends, too, when none are left
+    const int64_t *reads_left; // the search ends, too, when none are left
 };
 
 // Goes through the words of [start, end), a multiple of words. False: follow() said so.

@@ -29,18 +29,18 @@ static const struct as_mapping *next_to(const struct as_target *t, const struct 
                                                                                                             : NULL;
 }
 
-bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length, int64_t *looks)
+bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length, int64_t *reads_left)
 {
     const struct as_mapping *m = as_target_mapping_at(t, address);
     if (!as_is_runtime_memory(m))
         return false;
     while (m->end - address < length)
-        if (--*looks <= 0 || !(m = next_to(t, m, 1)))
+        if (--*reads_left <= 0 || !(m = next_to(t, m, 1)))
             return false;
     return true;
 }
 
-int64_t as_runtime_looks(const struct as_target *t, uint64_t unit)
+int64_t as_runtime_read_budget(const struct as_target *t, uint64_t unit)
 {
     uint64_t bytes = 0, count = 0;
     for (size_t i = 0; i < t->mappings.count; i++)
@@ -157,21 +157,21 @@ void as_runtime_unproven(struct as_store *s, uint32_t runtime, size_t first, con
 }
 
 // A heap of malloc's, or a region.
-struct holder {
+struct heap_or_region {
     uint64_t start, end;
     const struct as_region_record *region; // NULL: malloc's
 };
 
-static struct holder holder_at(const struct as_store *s, size_t index)
+static struct heap_or_region heap_or_region_at(const struct as_store *s, size_t index)
 {
     if (index < s->heaps.count)
-        return (struct holder){s->heaps.items[index].start, s->heaps.items[index].end, NULL};
+        return (struct heap_or_region){s->heaps.items[index].start, s->heaps.items[index].end, NULL};
     const struct as_region_record *region = &s->regions.items[index - s->heaps.count];
-    return (struct holder){region->address, region->address + region->size, region};
+    return (struct heap_or_region){region->address, region->address + region->size, region};
 }
 
 // Takes note that two overlap.
-static void doubt(struct as_store *s, const struct holder *h)
+static void mark_overlap(struct as_store *s, const struct heap_or_region *h)
 {
     if (h->region && s->runtimes.items[h->region->runtime].kind != AS_RUNTIME_CPYTHON)
         s->runtimes.items[h->region->runtime].state = AS_REGIONS_UNPROVEN;
@@ -179,12 +179,12 @@ static void doubt(struct as_store *s, const struct holder *h)
 
 static void find_overlaps(struct as_store *s, const uint64_t *order, size_t count)
 {
-    struct holder farthest = {0};
+    struct heap_or_region farthest = {0};
     for (size_t i = 0; i < count; i++) {
-        struct holder h = holder_at(s, order[i] & (MOST - 1));
+        struct heap_or_region h = heap_or_region_at(s, order[i] & (MOST - 1));
         if (h.start < farthest.end) {
-            doubt(s, &h);
-            doubt(s, &farthest);
+            mark_overlap(s, &h);
+            mark_overlap(s, &farthest);
         }
         if (h.end > farthest.end)
             farthest = h;
@@ -219,7 +219,7 @@ bool as_regions_check(struct as_store *s, struct as_error *err)
     if (count < MOST) {
         ok = as_vec_reserve(&order, count, err);
         for (size_t i = 0; i < count && ok; i++)
-            order.items[order.count++] = key(holder_at(s, i).start, i);
+            order.items[order.count++] = key(heap_or_region_at(s, i).start, i);
         ok = ok && as_sort_u64(order.items, count, err);
         if (ok)
             find_overlaps(s, order.items, count);

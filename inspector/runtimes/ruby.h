@@ -32,7 +32,7 @@ struct as_ruby {
 // Is a Ruby interpreter mapped here: a program that is called ruby, or Ruby's library?
 bool as_is_ruby(const struct as_target *t);
 
-// Looks for Ruby's pages in a target that stands still and whose residency has been captured. That there is none is no
+// Searches for Ruby's pages in a target that stands still and whose residency is known. That there is none is no
 // failure; when they cannot be proven, `pages` is empty. `kernel_pages`: out->kernel_pages are wanted, too. False (AS_NO_MEMORY):
 // our memory ran out.
 bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err);

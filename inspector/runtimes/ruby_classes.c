@@ -51,7 +51,7 @@ static struct as_ruby_class_slot *slot_of(struct as_ruby_classes *c, uint64_t ke
     return &c->slots.items[at];
 }
 
-static bool grow(struct as_ruby_classes *c, struct as_error *err)
+static bool grow_classes(struct as_ruby_classes *c, struct as_error *err)
 {
     struct as_ruby_classes larger = {0};
     size_t count = c->slots.count > 0 ? 2 * c->slots.count : FIRST_SLOTS;
@@ -111,7 +111,7 @@ static uint64_t key_of(uint64_t class, uint32_t type)
 static bool find_or_add(struct as_ruby_classes *c, uint64_t key, struct as_ruby_pair new, uint32_t *pair,
                         struct as_error *err)
 {
-    if (2 * c->used >= c->slots.count && !grow(c, err))
+    if (2 * c->used >= c->slots.count && !grow_classes(c, err))
         return false;
     struct as_ruby_class_slot *slot = slot_of(c, key);
     if (slot->key == 0) {
@@ -138,7 +138,7 @@ static bool find_class(struct as_ruby_classes *c, uint64_t class, uint32_t type,
     c->broken |= real == 0;
     if (!find_or_add(c, key_of(real, type), new, pair, err))
         return false;
-    if (real == class || (2 * c->used >= c->slots.count && !grow(c, err)))
+    if (real == class || (2 * c->used >= c->slots.count && !grow_classes(c, err)))
         return real == class;
     *slot_of(c, key_of(class, type)) = (struct as_ruby_class_slot){key_of(class, type), *pair};
     c->used++;

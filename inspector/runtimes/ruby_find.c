@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ruby's pages by structure. Each begins with a pointer to its struct heap_page, which points back into it; that leads on to
 // struct objspace, and there stands Ruby's own array of all its pages, with their number. Each of its elements must be a page
-// that fits: then the array is the answer, and proven. Pages that Ruby has given up may look like pages still; they are not in it.
+// that fits: then the array is the answer, and proven. Pages that Ruby has given up may resemble pages still; they are not in it.
 #include "runtimes/ruby.h"
 
 #include "runtimes/regions.h"
@@ -11,11 +11,11 @@
 
 enum {
     BATCH = 256,        // addresses that are read in one go
-    TRIES = 64,         // likely pages from which the array is looked for, before we give up
+    TRIES = 64,         // likely pages from which the array is searched for, before we give up
     AROUND = 16384,     // bytes of struct objspace on either side of where a page points
     STEP = 16384,       // of the kernel's pages, whose residency is asked for in one go: a multiple of any of Ruby's
-    FREE_LOOKS = 65536, // at a struct heap_page, whatever the target's size
-    LOOKS = 4,          // for each place where a page may be: twice what it takes to follow a list and read the array
+    FREE_READS = 65536, // at a struct heap_page, whatever the target's size
+    READS = 4,          // for each place where a page may be: twice what it takes to follow a list and read the array
     BASE_SLOT = 40,     // bytes of the smallest slot
     LARGEST_SLOT = 1024,
     NODE_TO_NEXT = 0, // struct list_node: next, prev
@@ -28,15 +28,15 @@ struct page_header {
     uint8_t bytes[AS_RUBY_HEADER];
 };
 
-// The target may be made so that looking never ends: lists that go in circles, arrays of pages that all fit but the last. So
-// the number of looks is limited, by how much memory there is that could be Ruby's.
+// The target may be made so that inspecting never ends: lists that go in circles, arrays of pages that all fit but the last. So
+// the number of snapshots is limited, by how much memory there is that could be Ruby's.
 struct ruby_search {
     struct as_target *target;
     const struct as_ruby_layout *layout;
     struct as_ruby *out;
     struct as_error *err;
     int tries;
-    int64_t looks; // that are left
+    int64_t reads_left; // that are left
     bool done;
 };
 
@@ -64,7 +64,7 @@ static bool read_header(struct as_target *t, uint64_t address, struct page_heade
 }
 
 // Does a struct heap_page fit the layout? Then it is as *page says.
-static bool fits(const struct as_ruby_layout *layout, const struct page_header *h, struct as_ruby_page *page)
+static bool fits_layout(const struct as_ruby_layout *layout, const struct page_header *h, struct as_ruby_page *page)
 {
     uint64_t start = word(h, layout->start);
     uint64_t mask = ~((uint64_t)layout->align - 1);
@@ -99,8 +99,8 @@ static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t
     uint8_t headers[BATCH * AS_RUBY_HEADER];
     uint64_t bodies[BATCH], back[BATCH];
     bool ok[BATCH];
-    s->looks -= (int64_t)count;
-    if (s->looks < 0)
+    s->reads_left -= (int64_t)count;
+    if (s->reads_left < 0)
         return false;
     for (size_t i = 0; i < count; i++) {
         if (heap_pages[i] % 8 != 0 || !as_target_mapping_at(s->target, heap_pages[i]))
@@ -110,7 +110,7 @@ static bool read_pages(struct ruby_search *s, const uint64_t *heap_pages, size_t
     for (size_t i = 0; i < count; i++) {
         struct page_header h = {.address = heap_pages[i]};
         memcpy(h.bytes, headers + i * whole, whole);
-        if (!ok[i] || !fits(s->layout, &h, &pages[i]) || !as_target_mapping_at(s->target, pages[i].address))
+        if (!ok[i] || !fits_layout(s->layout, &h, &pages[i]) || !as_target_mapping_at(s->target, pages[i].address))
             return false;
         bodies[i] = pages[i].address;
     }
@@ -130,7 +130,7 @@ static bool read_array(struct ruby_search *s, uint64_t data, uint64_t count, str
     struct as_ruby_page pages[BATCH];
     out->pages.count = 0;
     uint64_t after = 0; // the end of the last
-    // One at first: nearly everything that is looked at is no array.
+    // One at first: nearly everything that is inspected is no array.
     for (uint64_t done = 0, n = 1; done < count; done += n, n = BATCH) {
         if (n > count - done)
             n = count - done;
@@ -147,7 +147,7 @@ static bool read_array(struct ruby_search *s, uint64_t data, uint64_t count, str
     return true;
 }
 
-// Looks for the array in the struct objspace around `inside`: a pointer to it, and its length beside it (up to 3.3) or at its
+// Searches for the array in the struct objspace around `inside`: a pointer to it, and its length beside it (up to 3.3) or at its
 // own head (from 3.4 on). True when it was found, or when our memory ran out.
 static bool find_array(struct ruby_search *s, uint64_t inside)
 {
@@ -158,7 +158,7 @@ static bool find_array(struct ruby_search *s, uint64_t inside)
     size_t count = (size_t)(around.end - around.start) / 8;
     if (inside % 8 != 0 || !as_target_read(t, around.start, words, count * 8))
         return false;
-    for (size_t i = 0; i + 1 < count && s->looks > 0; i++) {
+    for (size_t i = 0; i + 1 < count && s->reads_left > 0; i++) {
         if (words[i] % 8 != 0 || !as_is_runtime_memory(as_target_mapping_at(t, words[i])))
             continue;
         uint64_t length = words[i + 1];
@@ -185,12 +185,12 @@ static uint64_t objspace_of(struct ruby_search *s, const struct page_header *h)
     if (layout->pool >= 0)
         return word(h, layout->pool);
     struct page_header at = *h;
-    for (; s->looks > 0; s->looks--) {
+    for (; s->reads_left > 0; s->reads_left--) {
         uint64_t next = word(&at, layout->node + NODE_TO_NEXT);
         struct as_ruby_page page;
         if (next < (uint64_t)layout->node)
             return 0;
-        if (!read_header(s->target, next - (uint64_t)layout->node, &at) || !fits(layout, &at, &page))
+        if (!read_header(s->target, next - (uint64_t)layout->node, &at) || !fits_layout(layout, &at, &page))
             return next;
         if (at.address == h->address)
             return 0;
@@ -208,7 +208,7 @@ static bool is_likely(const struct as_mapping *m)
 static void count_places(struct ruby_search *s, const uint64_t *addresses, size_t count)
 {
     (void)addresses;
-    s->looks += LOOKS * (int64_t)count;
+    s->reads_left += READS * (int64_t)count;
 }
 
 static void try_places(struct ruby_search *s, const uint64_t *addresses, size_t count)
@@ -216,11 +216,11 @@ static void try_places(struct ruby_search *s, const uint64_t *addresses, size_t 
     uint64_t words[BATCH];
     bool ok[BATCH];
     as_target_gather(s->target, addresses, count, sizeof *words, words, sizeof *words, ok);
-    for (size_t i = 0; i < count && !s->done && s->tries < TRIES && s->looks > 0; i++) {
+    for (size_t i = 0; i < count && !s->done && s->tries < TRIES && s->reads_left > 0; i++) {
         struct page_header h;
         struct as_ruby_page page;
         if (!ok[i] || words[i] % 16 != 0 || !as_target_mapping_at(s->target, words[i]) ||
-            !read_header(s->target, words[i], &h) || !fits(s->layout, &h, &page) || page.address != addresses[i])
+            !read_header(s->target, words[i], &h) || !fits_layout(s->layout, &h, &page) || page.address != addresses[i])
             continue;
         s->tries++;
         uint64_t inside = objspace_of(s, &h);
@@ -295,11 +295,12 @@ bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, s
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
     struct ruby_search count = {
-        .target = t, .layout = &layouts[0], .looks = FREE_LOOKS}; // whose places are those of all
+        .target = t, .layout = &layouts[0], .reads_left = FREE_READS}; // whose places are those of all
     if (out->present)
         visit_all(&count, count_places);
     for (size_t i = 0; i < known && out->present && !out->proven && failed.code == AS_OK; i++) {
-        struct ruby_search s = {.target = t, .layout = &layouts[i], .out = out, .err = &failed, .looks = count.looks};
+        struct ruby_search s = {
+            .target = t, .layout = &layouts[i], .out = out, .err = &failed, .reads_left = count.reads_left};
         visit_all(&s, try_places);
         out->proven = s.done && failed.code == AS_OK;
         if (out->proven)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    AS_RUBY_HEADER = 64, // bytes of struct heap_page that any layout looks at
+    AS_RUBY_HEADER = 64, // bytes of struct heap_page that any layout inspects
     AS_RUBY_TYPES = 32,  // RUBY_T_MASK and one
 };
 

@@ -28,7 +28,8 @@ void as_ruby_marks_learn(struct as_ruby_marks *m, const struct as_ruby_page_reco
 // Begins a page: reads its bits.
 void as_ruby_marks_begin(struct as_ruby_marks *m, struct as_target *t, const struct as_ruby_page_record *page,
                          const uint8_t *bytes);
-// Has no GC marked an object yet, as far as its bits tell? `offset`: of its slot in the page. To be called once for each object of the page.
+// Has no GC marked an object yet, as far as its bits tell? `offset`: of its slot in the page. To be called once for each object of the
+// page.
 bool as_ruby_not_marked(struct as_ruby_marks *m, uint64_t flags, uint32_t offset);
 // Ends a page: do the bits fit its objects?
 void as_ruby_marks_end(struct as_ruby_marks *m);

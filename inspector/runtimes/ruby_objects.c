@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ruby's objects by their type (T_STRING, ...), and the chunks of malloc that they point to. Each slot of each page is looked at
+// Ruby's objects by their type (T_STRING, ...), and the chunks of malloc that they point to. Each slot of each page is inspected
 // once: its flags say the type, and a word of it that is exactly the beginning of a chunk in use leads to memory that the object
 // has besides its slot. From small chunks other chunks are followed, as from a Hash's table to its entries; each chunk is
 // counted once. No layout of any class is needed, so this holds for all releases.
@@ -17,7 +17,7 @@ enum {
     FIRST_WORD = 2, // of a slot, behind its flags and its class
     CHUNK_HEADER = 16,
     SIZE_FLAGS = 7,
-    SMALL = 512, // bytes of a chunk in which other chunks' addresses are looked for: a table's head, not a buffer
+    SMALL = 512, // bytes of a chunk in which other chunks' addresses are searched for: a table's head, not a buffer
     STEPS = 3,   // from a slot: to a table, and to what the table has
     BATCH = 256, // chunks that are read in one go
     TYPE_BITS = 5,
@@ -41,7 +41,7 @@ struct ruby_count {
     bool changed; // an object has no known type
 };
 
-// Is the word the address that malloc returned for a chunk, as far as a look at the two ends tells?
+// Is the word the address that malloc returned for a chunk, as far as a snapshot of the two ends tells?
 static bool may_be_chunk(const struct ruby_count *c, uint64_t word)
 {
     return word % CHUNK_HEADER == 0 && word > c->chunks[0] && word - CHUNK_HEADER <= c->chunks[c->chunk_count - 1];
@@ -133,7 +133,7 @@ static struct as_ruby_pair *pair_of(struct ruby_count *c, uint32_t owner)
     return pair != AS_RUBY_NO_PAIR ? &c->classes.pairs.items[pair] : NULL;
 }
 
-// A small chunk in which other chunks' addresses are looked for.
+// A small chunk in which other chunks' addresses are searched for.
 struct small_chunk {
     uint64_t memory, words;
     uint32_t owner;
@@ -233,7 +233,7 @@ static bool learn_marks(struct ruby_count *c)
     return true;
 }
 
-static bool follow(struct ruby_count *c)
+static bool follow_objects(struct ruby_count *c)
 {
     owned_vec owned[STEPS] = {0};
     bool ok = as_vec_reserve(&c->claimed, c->chunk_count, c->err) && learn_marks(c) && count_pages(c, &owned[0]);
@@ -293,7 +293,7 @@ bool as_ruby_objects(struct as_target *t, struct as_store *store, const uint64_t
     };
     uint32_t places[TYPES] = {0};
     bool found = store->meta.ruby == AS_RUBY_FOUND;
-    bool ok = !found || (follow(&c) && add_types(&c, runtime, places) &&
+    bool ok = !found || (follow_objects(&c) && add_types(&c, runtime, places) &&
                          as_ruby_add_classes(&c.classes, store, runtime, places, !c.marks.broken, err));
     as_ruby_classes_free(&c.classes);
     if (!ok)

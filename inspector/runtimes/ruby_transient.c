@@ -62,8 +62,9 @@ static bool is_arena(const uint64_t *nexts, uint64_t start)
     return listed >= LEAST_LISTED;
 }
 
-// Looks for it in a mapping. All heads have been written, so absent pages end whatever was before.
-static bool search(struct as_target *t, const struct as_mapping *m, struct as_range *arena, struct as_error *err)
+// Searches for it in a mapping. All heads have been written, so absent pages end whatever was before.
+static bool search_mapping(struct as_target *t, const struct as_mapping *m, struct as_range *arena,
+                           struct as_error *err)
 {
     AS_VEC(uint64_t) nexts = {0}; // of the places up to `at`, from the first that may begin an arena on
     bool ok = true;
@@ -101,7 +102,7 @@ bool as_ruby_find_arena(struct as_target *t, struct as_range *arena, struct as_e
         const struct as_mapping *m = &t->mappings.items[i];
         if (m->kind == AS_MAP_ANON && m->end - m->start >= ARENA && m->rss != 0 &&
             (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_SHARED)) == (AS_PROT_READ | AS_PROT_WRITE))
-            ok = search(t, m, arena, err);
+            ok = search_mapping(t, m, arena, err);
     }
     return ok;
 }
@@ -137,8 +138,8 @@ static void read_headers(struct as_target *t, as_ruby_transient_vec *found)
     found->count = kept;
 }
 
-bool as_ruby_tell_transient(struct as_target *t, const struct as_range *arena, as_ruby_transient_vec *found,
-                            const struct as_object_visitor *visitor)
+bool as_ruby_visit_transient(struct as_target *t, const struct as_range *arena, as_ruby_transient_vec *found,
+                             const struct as_object_visitor *visitor)
 {
     if (arena->end == 0)
         return true;

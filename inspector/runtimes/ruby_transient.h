@@ -19,8 +19,8 @@ typedef AS_VEC(struct as_ruby_transient) as_ruby_transient_vec;
 bool as_ruby_find_arena(struct as_target *t, struct as_range *arena, struct as_error *err);
 
 // Tells of the memory to which `found` leads, where its header says so; `found` is sorted. False: the visitor's.
-bool as_ruby_tell_transient(struct as_target *t, const struct as_range *arena, as_ruby_transient_vec *found,
-                            const struct as_object_visitor *visitor);
+bool as_ruby_visit_transient(struct as_target *t, const struct as_range *arena, as_ruby_transient_vec *found,
+                             const struct as_object_visitor *visitor);
 
 // The list of objects whose memory had to leave the arena: what malloc returned for it; 0: not known. Objects on it may be long gone.
 uint64_t as_ruby_find_promoted(struct as_target *t, const struct as_range *arena);

@@ -63,9 +63,10 @@ static uint64_t used_of(uint64_t flags)
     }
 }
 
-// Tells of each word of [words, words + count) that may be what malloc returned, to an object at an address, with these flags (0: to what it has).
-static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t count, uint32_t type, uint64_t object,
-                        uint64_t flags)
+// Tells of each word of [words, words + count) that may be what malloc returned, to an object at an address, with these flags (0: to what
+// it has).
+static bool visit_memory(struct ruby_visit *v, const uint64_t *words, size_t count, uint32_t type, uint64_t object,
+                         uint64_t flags)
 {
     uint32_t kind = as_ruby_type_of(flags);
     bool of_hash = kind == AS_RUBY_T_HASH,
@@ -97,7 +98,7 @@ static bool tell_memory(struct ruby_visit *v, const uint64_t *words, size_t coun
 }
 
 // A Hash's memory may be a table, which has more.
-static bool tell_tables(struct ruby_visit *v)
+static bool visit_tables(struct ruby_visit *v)
 {
     uint64_t tables[BATCH][TABLE];
     bool ok[BATCH];
@@ -105,14 +106,14 @@ static bool tell_tables(struct ruby_visit *v)
         size_t count = v->tables.count - at < BATCH ? v->tables.count - at : BATCH;
         as_target_gather(v->target, v->tables.items + at, count, sizeof *tables, tables, sizeof *tables, ok);
         for (size_t i = 0; i < count; i++)
-            if (ok[i] && !tell_memory(v, tables[i], TABLE, v->owners.items[at + i], 0, 0))
+            if (ok[i] && !visit_memory(v, tables[i], TABLE, v->owners.items[at + i], 0, 0))
                 return false;
     }
     return true;
 }
 
-static bool tell_page(struct ruby_visit *v, const struct as_ruby_page_record *page, const uint8_t *bytes, uint32_t from,
-                      uint64_t region_end)
+static bool visit_page(struct ruby_visit *v, const struct as_ruby_page_record *page, const uint8_t *bytes,
+                       uint32_t from, uint64_t region_end)
 {
     for (uint32_t i = from; i < page->total_slots; i++) {
         uint32_t offset = page->first_slot + i * page->slot_size, type;
@@ -138,7 +139,7 @@ static bool tell_page(struct ruby_visit *v, const struct as_ruby_page_record *pa
         if (used != 0 || !typed)
             continue;
         memcpy(words, bytes + offset, count * WORD);
-        if (!tell_memory(v, words + HEAD / WORD, count - HEAD / WORD, type, page->address + offset, words[0]))
+        if (!visit_memory(v, words + HEAD / WORD, count - HEAD / WORD, type, page->address + offset, words[0]))
             return false;
     }
     return true;
@@ -182,7 +183,7 @@ static bool begin_region(struct ruby_visit *v, size_t page, uint64_t *end, bool 
     return v->visitor->region(v->visitor->context, start, *end);
 }
 
-static bool tell_pages(struct ruby_visit *v)
+static bool visit_pages(struct ruby_visit *v)
 {
     AS_VEC(uint8_t) buffer = {0};
     uint64_t region_end = 0;
@@ -198,7 +199,7 @@ static bool tell_pages(struct ruby_visit *v)
         bool read =
             v->known && as_target_read_resident(v->target, page->address, buffer.items, page->size) == page->size;
         v->changed |= !read;
-        ok = !read || tell_page(v, page, buffer.items, left_out, region_end);
+        ok = !read || visit_page(v, page, buffer.items, left_out, region_end);
     }
     as_vec_free(&buffer);
     return ok;
@@ -246,7 +247,7 @@ static void name_pair(struct ruby_visit *v, const struct as_ruby_name_place *pla
         snprintf(name, NAME, "%s (class without a name)", type);
 }
 
-static bool tell_types(struct ruby_visit *v)
+static bool visit_types(struct ruby_visit *v)
 {
     struct as_ruby_name_place place;
     bool named = as_ruby_find_names(&v->classes, &place);
@@ -262,7 +263,7 @@ static bool tell_types(struct ruby_visit *v)
                                                                              .of_heap = true}))
             return false;
     }
-    return as_ruby_tell_weak_types(v->visitor);
+    return as_ruby_visit_weak_types(v->visitor);
 }
 
 bool as_ruby_visit(struct as_target *t, const struct as_store *store, const struct as_range *heaps,
@@ -279,11 +280,11 @@ bool as_ruby_visit(struct as_target *t, const struct as_store *store, const stru
         .known = true,
     };
     bool ok =
-        as_ruby_find_arena(t, &v.arena, err) && tell_pages(&v) && tell_tables(&v) &&
-        as_ruby_tell_transient(t, &v.arena, &v.transient, visitor) &&
-        as_ruby_tell_weak(t, store, chunks, chunk_count, v.arena.end != 0 ? as_ruby_find_promoted(t, &v.arena) : 0,
-                          (uint32_t)v.classes.pairs.count, visitor) &&
-        tell_types(&v);
+        as_ruby_find_arena(t, &v.arena, err) && visit_pages(&v) && visit_tables(&v) &&
+        as_ruby_visit_transient(t, &v.arena, &v.transient, visitor) &&
+        as_ruby_visit_weak(t, store, chunks, chunk_count, v.arena.end != 0 ? as_ruby_find_promoted(t, &v.arena) : 0,
+                           (uint32_t)v.classes.pairs.count, visitor) &&
+        visit_types(&v);
     *known = v.known;
     *changed = v.changed;
     as_ruby_classes_free(&v.classes);

@@ -68,14 +68,14 @@ static bool is_string_table(struct as_target *t, const struct as_store *s, uint6
            as_ruby_type_of(flags) == AS_RUBY_T_STRING;
 }
 
-static bool tell(const struct as_object_visitor *visitor, uint64_t memory, uint64_t size, uint32_t type)
+static bool visit_memory(const struct as_object_visitor *visitor, uint64_t memory, uint64_t size, uint32_t type)
 {
     return visitor->block(visitor->context, &(struct as_visited_block){.address = memory, .size = size, .type = type});
 }
 
 // Tells of the parts behind one: of these, the last may have been filled a little only.
-static bool tell_behind(struct as_target *t, uint64_t chunk, const uint64_t *chunks, size_t count, uint32_t type,
-                        const struct as_object_visitor *visitor)
+static bool visit_behind(struct as_target *t, uint64_t chunk, const uint64_t *chunks, size_t count, uint32_t type,
+                         const struct as_object_visitor *visitor)
 {
     for (int i = 0; i < PARTS_BEHIND && chunk != 0; i++) {
         size_t place = as_lower_bound(chunks, count, chunk);
@@ -86,7 +86,7 @@ static bool tell_behind(struct as_target *t, uint64_t chunk, const uint64_t *chu
         size &= ~(uint64_t)SIZE_FLAGS;
         if (size < MARK_CHUNK || size > MARK_CHUNK + MOST_SPARE)
             return true;
-        if (!tell(visitor, chunk + HEADER, size - HEADER, type))
+        if (!visit_memory(visitor, chunk + HEADER, size - HEADER, type))
             return false;
         chunk = next != 0 ? next - HEADER : 0;
     }
@@ -94,8 +94,8 @@ static bool tell_behind(struct as_target *t, uint64_t chunk, const uint64_t *chu
 }
 
 // The descriptors of pages (struct heap_page), to which the first word of each page leads.
-static bool tell_pages(struct as_target *t, const struct as_store *store, uint32_t type,
-                       const struct as_object_visitor *visitor)
+static bool visit_pages(struct as_target *t, const struct as_store *store, uint32_t type,
+                        const struct as_object_visitor *visitor)
 {
     uint64_t pages[BATCH], descriptors[BATCH];
     bool ok[BATCH];
@@ -105,19 +105,19 @@ static bool tell_pages(struct as_target *t, const struct as_store *store, uint32
             pages[i] = store->ruby.items[at + i].address;
         as_target_gather(t, pages, some, sizeof *descriptors, descriptors, sizeof *descriptors, ok);
         for (size_t i = 0; i < some; i++)
-            if (ok[i] && !tell(visitor, descriptors[i], AS_RUBY_HEADER, type))
+            if (ok[i] && !visit_memory(visitor, descriptors[i], AS_RUBY_HEADER, type))
                 return false;
     }
     return true;
 }
 
-bool as_ruby_tell_weak(struct as_target *t, const struct as_store *store, const uint64_t *chunks, size_t count,
-                       uint64_t promoted, uint32_t first_type, const struct as_object_visitor *visitor)
+bool as_ruby_visit_weak(struct as_target *t, const struct as_store *store, const uint64_t *chunks, size_t count,
+                        uint64_t promoted, uint32_t first_type, const struct as_object_visitor *visitor)
 {
     struct chunk_head heads[BATCH];
     bool ok[BATCH];
-    if (!tell_pages(t, store, first_type + HEAP_PAGE, visitor) ||
-        (promoted != 0 && !tell(visitor, promoted, HEADER, first_type + PROMOTED)))
+    if (!visit_pages(t, store, first_type + HEAP_PAGE, visitor) ||
+        (promoted != 0 && !visit_memory(visitor, promoted, HEADER, first_type + PROMOTED)))
         return false;
     for (size_t at = 0; at < count; at += BATCH) {
         size_t some = count - at < BATCH ? count - at : BATCH;
@@ -127,17 +127,17 @@ bool as_ruby_tell_weak(struct as_target *t, const struct as_store *store, const 
             bool marking = ok[i] && size >= MARK_CHUNK && size <= MARK_CHUNK + MOST_SPARE &&
                            is_mark_stack(t, store, chunks[at + i], chunks, count, &behind);
             bool strings = ok[i] && !marking && is_string_table(t, store, chunks[at + i], &heads[i]);
-            if ((marking || strings) && !tell(visitor, chunks[at + i] + HEADER, size - HEADER,
-                                              first_type + (marking ? MARK_STACK : STRING_TABLE)))
+            if ((marking || strings) && !visit_memory(visitor, chunks[at + i] + HEADER, size - HEADER,
+                                                      first_type + (marking ? MARK_STACK : STRING_TABLE)))
                 return false;
-            if (marking && !tell_behind(t, behind, chunks, count, first_type + MARK_STACK, visitor))
+            if (marking && !visit_behind(t, behind, chunks, count, first_type + MARK_STACK, visitor))
                 return false;
         }
     }
     return true;
 }
 
-bool as_ruby_tell_weak_types(const struct as_object_visitor *visitor)
+bool as_ruby_visit_weak_types(const struct as_object_visitor *visitor)
 {
     static const char *const names[WEAK_KINDS] = {[HEAP_PAGE] = "heap page",
                                                   [MARK_STACK] = "mark stack",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// gperftools' tcmalloc by structure. It divides memory into pages of 8 KiB, and has a map of these: a root of 2^17 pointers to leaves, and a
+// gperftools' tcmalloc by structure. It divides memory into pages of 8 KiB, and has a map of these: a root of 2^17 pointers to leaves, and
+// a
 // leaf of 2^18 words, of which the first and the last of each run of pages (a span) have the address of the span's descriptor. A
 // descriptor begins with the number of the span's first page and with how many it has. So a word's place in the map says which
 // number its descriptor must begin with, and how long the span is says where the next word counts: those between may be stale. Not far
@@ -26,7 +27,7 @@ enum {
     PIECE = 4096,            // bytes to which the places in chunks are rounded
     LARGEST_SUMS = 32 << 10, // bytes behind the root among which they are
     CANDIDATES = 1024,       // pointers of an object that are tried as pointers to leaves
-    FREE_LOOKS = 1 << 16,    // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
+    FREE_READS = 1 << 16,    // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,          // a thread may stand between two changes of the map
 };
 
@@ -43,7 +44,7 @@ struct tcmalloc_search {
     struct as_error *err;
     uint32_t runtime;
     size_t first_region; // in the store
-    int64_t looks;       // that are left
+    int64_t reads_left;  // that are left
     int candidates;
     bool ok, found;            // ok false: our memory ran out
     struct as_range variables; // that are gone through
@@ -58,7 +59,7 @@ struct tcmalloc_search {
 
 static bool is_memory(struct tcmalloc_search *s, uint64_t address, uint64_t length)
 {
-    return address % sizeof(uint64_t) == 0 && as_is_runtime_range(s->target, address, length, &s->looks);
+    return address % sizeof(uint64_t) == 0 && as_is_runtime_range(s->target, address, length, &s->reads_left);
 }
 
 // Takes note that tcmalloc's own memory has something at `address`.
@@ -89,7 +90,7 @@ static bool read_kept(struct tcmalloc_search *s, uint64_t at, struct span *span)
 
 static bool read_span(struct tcmalloc_search *s, uint64_t at, struct span *span)
 {
-    return --s->looks > 0 && is_memory(s, at, sizeof *span) && read_kept(s, at, span) && span->length > 0 &&
+    return --s->reads_left > 0 && is_memory(s, at, sizeof *span) && read_kept(s, at, span) && span->length > 0 &&
            span->length < UINT64_C(1) << (ROOT_BITS + LEAF_BITS);
 }
 
@@ -117,7 +118,7 @@ static bool visit_page(void *context, uint64_t address, uint64_t word)
         return true;
     if (!read_span(s, word, &span) || span.start != page) {
         s->mismatches++;
-        return s->looks > 0 && s->mismatches <= MISMATCHES;
+        return s->reads_left > 0 && s->mismatches <= MISMATCHES;
     }
     if (page != s->end) {
         end_run(s);
@@ -146,8 +147,8 @@ static bool visit_leaf(void *context, uint64_t address, uint64_t word)
         return false;
     add_piece(s, word);
     add_piece(s, word + LEAF - 1);
-    as_words_visit(s->target, &s->looks, word, word + LEAF, visit_page, &v);
-    return s->ok && s->looks > 0 && s->mismatches <= MISMATCHES;
+    as_words_visit(s->target, &s->reads_left, word, word + LEAF, visit_page, &v);
+    return s->ok && s->reads_left > 0 && s->mismatches <= MISMATCHES;
 }
 
 // Does tcmalloc count as much? Its sums are what it has taken from the kernel, what of it is free, what of it is free and returned,
@@ -170,9 +171,9 @@ static bool has_sums(const struct tcmalloc_search *s, uint64_t from, uint64_t to
 static bool add_map(struct tcmalloc_search *s, uint64_t root)
 {
     struct root_visit r = {s, root, true};
-    as_words_visit(s->target, &s->looks, root, root + ROOT, visit_leaf, &r);
+    as_words_visit(s->target, &s->reads_left, root, root + ROOT, visit_leaf, &r);
     end_run(s);
-    if (!s->ok || !r.fit || s->looks <= 0 || s->spans == 0 || s->mismatches > MISMATCHES)
+    if (!s->ok || !r.fit || s->reads_left <= 0 || s->spans == 0 || s->mismatches > MISMATCHES)
         return false;
     s->counted = has_sums(s, root + ROOT, s->variables.end);
     return true;
@@ -223,8 +224,8 @@ static struct as_range chunk_of(struct tcmalloc_search *s, struct as_range part)
 {
     struct as_range whole = part;
     struct own_search o = {.search = s, .newest = &whole, .lowest = part};
-    int64_t looks = FREE_LOOKS;
-    as_words_visit(s->target, &looks, s->variables.start, s->variables.end, visit_variable, &o);
+    int64_t reads_left = FREE_READS;
+    as_words_visit(s->target, &reads_left, s->variables.start, s->variables.end, visit_variable, &o);
     return whole;
 }
 
@@ -267,9 +268,9 @@ static bool try_variable(void *context, uint64_t address, uint64_t word)
     struct span span;
     if (!is_memory(s, word, LEAF))
         return true;
-    if (s->candidates-- <= 0 || s->looks <= 0)
+    if (s->candidates-- <= 0 || s->reads_left <= 0)
         return false;
-    as_words_visit(s->target, &s->looks, word, word + LEAF, visit_first, &first);
+    as_words_visit(s->target, &s->reads_left, word, word + LEAF, visit_first, &first);
     if (first.word == 0 || !read_span(s, first.word, &span))
         return true;
     uint64_t before = (span.start >> LEAF_BITS) * sizeof word;
@@ -289,15 +290,15 @@ static void search_mappings(struct tcmalloc_search *s)
 {
     struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count && s->ok && !s->found; i++) {
-        int64_t looks = FREE_LOOKS;
+        int64_t reads_left = FREE_READS;
         s->candidates = CANDIDATES;
         if (!as_variables_at(t, i, &s->variables) || s->variables.end - s->variables.start < ROOT)
             continue;
-        as_words_visit(t, &looks, s->variables.start, s->variables.end, try_variable, s);
+        as_words_visit(t, &reads_left, s->variables.start, s->variables.end, try_variable, s);
     }
 }
 
-static void settle(struct tcmalloc_search *s)
+static void keep_tcmalloc_or_drop(struct tcmalloc_search *s)
 {
     as_runtime_found(s->store, s->runtime, s->bytes, "2.8 to 2.18",
                      "each of the %" PRIu64 " spans in tcmalloc's map of pages begins with the page at which the map "
@@ -308,17 +309,17 @@ static void settle(struct tcmalloc_search *s)
 
 bool as_tcmalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
 {
-    struct tcmalloc_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct tcmalloc_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     s.first_region = store->regions.count;
     s.runtime = as_runtime_add(store, AS_RUNTIME_TCMALLOC, AS_ROW_other_malloc, err);
     if (s.runtime == UINT32_MAX)
         return false;
-    s.looks += as_runtime_looks(t, UINT64_C(1) << PAGE_BITS); // a span has a page at least
+    s.reads_left += as_runtime_read_budget(t, UINT64_C(1) << PAGE_BITS); // a span has a page at least
     search_mappings(&s);
     *found = s.ok && s.found;
     if (*found) {
         add_own(&s);
-        settle(&s);
+        keep_tcmalloc_or_drop(&s);
         s.ok = s.ok && as_regions_sort(store, s.first_region, err);
     } else {
         store->runtimes.count--; // ours

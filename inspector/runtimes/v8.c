@@ -83,7 +83,7 @@ static bool is_of_heap(struct v8_search *s, uint64_t space, uint64_t heap)
            as_target_read(s->target, space, words, sizeof words) && words[1] == heap;
 }
 
-static bool fits(struct v8_search *s, uint64_t at, const struct v8_page *p)
+static bool fits_page(struct v8_search *s, uint64_t at, const struct v8_page *p)
 {
     return p->reserved_at == at && p->size > 0 && p->size <= LARGEST_PAGE && p->size % s->target->page_size == 0 &&
            p->size <= UINT64_MAX - at && p->reserved_size >= p->size && p->area_start > at &&
@@ -107,7 +107,7 @@ static bool by_layout(struct v8_search *s, uint64_t at, const uint64_t words[HEA
                               .space = w[l->space],
                               .reserved_at = w[l->reserved_at],
                               .reserved_size = w[l->reserved_size]};
-        if ((have || !l->apart) && fits(s, at, p)) {
+        if ((have || !l->apart) && fits_page(s, at, p)) {
             const struct as_mapping *m = as_target_mapping_at(s->target, at);
             p->in_code_range = l->apart && m && (m->prot & AS_PROT_EXEC);
             s->releases = l->releases;
@@ -189,7 +189,7 @@ static void add_pages(struct v8_search *s, const uint64_t *places, size_t count)
         const struct as_mapping *m = as_target_mapping_at(s->target, places[i]);
         if (!read[i] && m && m->out_of_reach)
             read[i] = as_target_read_kept(s->target, places[i], headers[i], sizeof *headers);
-        // What lies inside a page is an object, and may look like anything.
+        // What lies inside a page is an object, and may resemble anything.
         if (!read[i] || places[i] < s->end || !is_page(s, places[i], headers[i], &page) || !add_heap(s, page.heap))
             continue;
         s->pages++;
@@ -232,7 +232,7 @@ static void search_mappings(struct v8_search *s)
     end_run(s);
 }
 
-static void settle(struct v8_search *s)
+static void keep_v8_or_drop(struct v8_search *s)
 {
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     char text[EVIDENCE];
@@ -287,7 +287,7 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
         return false;
     search_mappings(&s);
     if (s.ok && s.pages > 0 && s.heap_count < MOST_HEAPS && s.kept <= MOST_KEPT) {
-        settle(&s);
+        keep_v8_or_drop(&s);
         bool found = add_code(&s);
 #ifndef AS_AGENT
         found = found && as_cppgc_find(t, store, err);
@@ -299,7 +299,7 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
             store, s.runtime, first,
             "by its name this process may run JavaScript, but no pages of V8's heap were found: there is no "
             "V8, its release is not known here (Node 18 to 24 and Chromium 156 are), or the heap changed during the "
-            "look. "
+            "snapshot. "
             "JavaScript's objects are counted in the other rows");
     return s.ok;
 }

@@ -34,7 +34,8 @@ bool as_variables_at(const struct as_target *t, size_t index, struct as_range *v
     return true;
 }
 
-bool as_words_visit(struct as_target *t, int64_t *looks, uint64_t start, uint64_t end, as_word_fn *visit, void *context)
+bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
+                    void *context)
 {
     uint64_t words[STEP];
     bool all = true;
@@ -44,7 +45,7 @@ bool as_words_visit(struct as_target *t, int64_t *looks, uint64_t start, uint64_
         size_t wanted = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
         if (at >= end)
             return all;
-        if (--*looks <= 0)
+        if (--*reads_left <= 0)
             return false;
         size_t length = as_target_read_resident(t, at, words, wanted);
         for (size_t i = 0; i < length / sizeof *words; i++)

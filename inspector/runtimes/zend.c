@@ -13,12 +13,12 @@
 enum {
     CHUNK = 2 << 20,
     HEAP_AT = 64,     // of the heap's description in its first chunk
-    HEAP_WORDS = 64,  // of it that are looked at
+    HEAP_WORDS = 64,  // of it that are inspected
     SIZE_AT = 2,      // word: bytes in use
     LEAST_LISTS = 32, // words that stand before the next two: among them 30 lists of free slots
     LEAST_MAIN = 36,  // word: the least that the address of the first chunk can be
-    FREE_LOOKS = 1 << 12,
-    LOOKS = 4, // more for each place where a chunk may be
+    FREE_READS = 1 << 12,
+    READS = 4, // more for each place where a chunk may be
 };
 
 struct zend_chunk {
@@ -33,18 +33,19 @@ struct zend_search {
     struct as_store *store;
     struct as_error *err;
     uint32_t runtime;
-    int64_t looks; // that are left
-    bool ok;       // false: our memory ran out
+    int64_t reads_left; // that are left
+    bool ok;            // false: our memory ran out
     uint64_t heaps, chunks, huge, bytes, used;
 };
 
 static bool read_chunk(struct zend_search *s, uint64_t address, struct zend_chunk *c)
 {
-    return --s->looks > 0 && address % CHUNK == 0 && as_is_runtime_range(s->target, address, CHUNK, &s->looks) &&
+    return --s->reads_left > 0 && address % CHUNK == 0 &&
+           as_is_runtime_range(s->target, address, CHUNK, &s->reads_left) &&
            as_target_read(s->target, address, c, sizeof *c);
 }
 
-static bool add(struct zend_search *s, uint64_t start, uint64_t size)
+static bool add_segment(struct zend_search *s, uint64_t start, uint64_t size)
 {
     uint64_t bytes = 0;
     s->ok = s->ok && as_regions_add(s->target, s->store, s->runtime, start, start + size, &bytes, s->err);
@@ -60,7 +61,8 @@ static uint64_t add_ring(struct zend_search *s, uint64_t first)
     if (!read_chunk(s, first, &c))
         return 0;
     for (uint64_t at = first;; c = next) {
-        if (c.heap != first + HEAP_AT || !add(s, at, CHUNK) || !read_chunk(s, c.next, &next) || next.previous != at)
+        if (c.heap != first + HEAP_AT || !add_segment(s, at, CHUNK) || !read_chunk(s, c.next, &next) ||
+            next.previous != at)
             return 0;
         count++;
         at = c.next;
@@ -74,7 +76,7 @@ static uint64_t add_cached(struct zend_search *s, uint64_t at)
 {
     struct zend_chunk c;
     uint64_t count = 0;
-    for (; at != 0 && read_chunk(s, at, &c) && add(s, at, CHUNK); at = c.next)
+    for (; at != 0 && read_chunk(s, at, &c) && add_segment(s, at, CHUNK); at = c.next)
         count++;
     return count;
 }
@@ -84,9 +86,9 @@ static uint64_t add_huge(struct zend_search *s, uint64_t at)
 {
     struct huge_block block;
     uint64_t bytes = 0;
-    for (; at != 0 && --s->looks > 0 && as_target_read(s->target, at, &block, sizeof block); at = block.next) {
+    for (; at != 0 && --s->reads_left > 0 && as_target_read(s->target, at, &block, sizeof block); at = block.next) {
         if (block.address % CHUNK != 0 || block.size == 0 || block.size % s->target->page_size != 0 ||
-            block.size > UINT64_MAX - block.address || !add(s, block.address, block.size))
+            block.size > UINT64_MAX - block.address || !add_segment(s, block.address, block.size))
             return AS_UNKNOWN;
         bytes += block.size;
         s->huge++;
@@ -145,12 +147,12 @@ static void try_chunk(struct zend_search *s, uint64_t at)
 static void search_mappings(struct zend_search *s)
 {
     const struct as_target *t = s->target;
-    s->looks += LOOKS * as_runtime_looks(t, CHUNK);
+    s->reads_left += READS * as_runtime_read_budget(t, CHUNK);
     for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         if (!as_is_runtime_memory(m))
             continue;
-        for (uint64_t at = as_align_up(m->start, CHUNK); s->ok && s->looks > 0 && at < m->end; at += CHUNK) {
+        for (uint64_t at = as_align_up(m->start, CHUNK); s->ok && s->reads_left > 0 && at < m->end; at += CHUNK) {
             at = as_align_up(as_target_skip_absent(s->target, at, m->end), CHUNK);
             if (at < m->end)
                 try_chunk(s, at);
@@ -158,7 +160,7 @@ static void search_mappings(struct zend_search *s)
     }
 }
 
-static void settle(struct zend_search *s)
+static void keep_zend_or_drop(struct zend_search *s)
 {
     as_runtime_found(s->store, s->runtime, s->bytes, "7 and 8",
                      "the %" PRIu64 " chunks of 2 MiB and %" PRIu64 " huge blocks of PHP's %" PRIu64
@@ -171,20 +173,20 @@ bool as_zend_find(struct as_target *t, struct as_store *store, struct as_error *
 {
     if (!as_runtime_object_mapped(t, "php") && !as_runtime_object_mapped(t, "libphp"))
         return true;
-    struct zend_search s = {.target = t, .store = store, .err = err, .looks = FREE_LOOKS, .ok = true};
+    struct zend_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
     size_t first = store->regions.count;
     s.runtime = as_runtime_add(store, AS_RUNTIME_ZEND, AS_ROW_other_malloc, err);
     if (s.runtime == UINT32_MAX)
         return false;
     search_mappings(&s);
-    if (s.ok && s.heaps > 0 && s.looks > 0) {
-        settle(&s);
+    if (s.ok && s.heaps > 0 && s.reads_left > 0) {
+        keep_zend_or_drop(&s);
         s.ok = as_regions_sort(store, first, err);
     } else if (s.ok) {
         as_runtime_unproven(
             store, s.runtime, first,
             "this process runs PHP, but no heap of PHP's own memory manager was found: it is switched off "
-            "(USE_ZEND_ALLOC=0), the release is unknown, or the heap changed during the look. What PHP "
+            "(USE_ZEND_ALLOC=0), the release is unknown, or the heap changed during the snapshot. What PHP "
             "holds is counted in the other rows");
     }
     return s.ok;

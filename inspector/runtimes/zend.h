@@ -6,7 +6,7 @@
 #include "model/store.h"
 #include "target/target.h"
 
-// Looks for PHP's heaps (7, 8) in a target that stands still and whose residency has been captured. If there are, a record
+// Searches for PHP's heaps (7, 8) in a target that stands still and whose residency is known. If there are, a record
 // of them is added to `store`, with their regions: chunks in use, cached chunks, huge blocks. If a PHP is mapped and no heap
 // fits, a record with state AS_REGIONS_UNPROVEN, and a warning. False (AS_NO_MEMORY): our memory ran out.
 bool as_zend_find(struct as_target *t, struct as_store *store, struct as_error *err);

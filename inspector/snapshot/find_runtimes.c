@@ -2,7 +2,6 @@
 #include "snapshot/find_runtimes.h"
 
 #include "base/sort.h"
-#include "snapshot/finders_to_records.h"
 #include "ledger/ledger.h"
 #include "profile/read.h"
 #include "runtimes/allocators.h"
@@ -12,6 +11,7 @@
 #include "runtimes/regions.h"
 #include "runtimes/ruby.h"
 #include "runtimes/v8.h"
+#include "snapshot/finders_to_records.h"
 
 bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s, as_span_vec *foreign,
                             struct as_error *err)

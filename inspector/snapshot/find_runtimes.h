@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The runtimes of a target in one look: what they have beside malloc, and their objects. Internal to snapshot/.
+// The runtimes of a target in one snapshot: what they have beside malloc, and their objects. Internal to snapshot/.
 #pragma once
 
-#include "snapshot/options.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "runtimes/jvm.h"
+#include "snapshot/options.h"
 
 // Finds the heap of a runtime that is proven pool by pool, which is CPython's, before malloc's: *foreign gets its pages, in which
 // no mmapped chunk begins. `pages`: what lies on each of them is wanted. AS_NO_MEMORY.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "snapshot/pool.h"
 #include "base/sort.h"
-#include "snapshot/worker.h"
 #include "malloc/work_split.h"
+#include "snapshot/worker.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -66,7 +66,7 @@ static void spend(uint64_t *budget, uint64_t spent)
 }
 
 // Adds a share that is done to the store.
-static void join(struct pool *pool, struct as_arena_job *s)
+static void join_share(struct pool *pool, struct as_arena_job *s)
 {
     struct as_error err;
     size_t heaps = s->heaps.heaps.count;
@@ -84,7 +84,7 @@ static void join(struct pool *pool, struct as_arena_job *s)
 }
 
 // Takes note that a share is done, and joins all whose turn it is. Under the lock.
-static void finish(struct pool *pool, struct as_arena_job *s, bool ok, const struct as_error *err)
+static void finish_share(struct pool *pool, struct as_arena_job *s, bool ok, const struct as_error *err)
 {
     s->done = true;
     spend(&pool->heaps->resync_budget, s->sync_given - s->heaps.resync_budget);
@@ -92,7 +92,7 @@ static void finish(struct pool *pool, struct as_arena_job *s, bool ok, const str
     if (!ok)
         fail(pool, err);
     while (pool->joined < pool->claimed && pool->shares.items[pool->joined].done)
-        join(pool, &pool->shares.items[pool->joined++]);
+        join_share(pool, &pool->shares.items[pool->joined++]);
     if (pool->hold)
         pool->hold->release(pool->hold->context, pool->heaps);
 }
@@ -103,7 +103,7 @@ struct thread {
     struct as_worker worker;
 };
 
-static void *work(void *argument)
+static void *run_pool_worker(void *argument)
 {
     struct thread *t = argument;
     struct pool *pool = t->pool;
@@ -113,7 +113,7 @@ static void *work(void *argument)
         struct as_error err;
         bool ok = as_worker_walk(&t->worker, s, &err);
         pthread_mutex_lock(&pool->lock);
-        finish(pool, s, ok, &err);
+        finish_share(pool, s, ok, &err);
     }
     pool->busy--;
     pthread_mutex_unlock(&pool->lock);
@@ -121,7 +121,7 @@ static void *work(void *argument)
 }
 
 // Threads are for processes that are not we ourselves; not for one that has memory swapped out, where one processor has to
-// do it all (pin, in capture.c), nor where chunk records go to a file, which are written in order.
+// do it all (pin, in snapshot.c), nor where chunk records go to a file, which are written in order.
 static unsigned worker_count(const struct as_heaps *h, const struct as_ledger_builder *total)
 {
     if (as_target_is_self(h->target))
@@ -155,12 +155,12 @@ bool as_pool_walk(struct as_heaps *h, struct as_ledger_builder *total, const str
     unsigned started = 1;
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; ok && started < count; started++)
-        if (pthread_create(&threads[started].id, NULL, work, &threads[started]) != 0)
+        if (pthread_create(&threads[started].id, NULL, run_pool_worker, &threads[started]) != 0)
             break;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pool.busy -= count - started;
     if (ok)
-        work(&threads[0]);
+        run_pool_worker(&threads[0]);
     for (unsigned i = 1; i < started; i++)
         pthread_join(threads[i].id, NULL);
     if (pool.failed)

@@ -4,9 +4,9 @@
 // store in the order of the arenas, not in that of the workers. Inside a target there is one worker, the calling thread.
 #pragma once
 
-#include "snapshot/options.h"
 #include "ledger/ledger.h"
 #include "model/store.h"
+#include "snapshot/options.h"
 
 // Counts everything that `h` has in arenas; h->heaps and the faults are as the walk found them then. `total` is an open ledger,
 // whose sizes are complete afterwards. False and `err` when memory ran out or a record could not be written.

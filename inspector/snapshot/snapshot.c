@@ -2,10 +2,6 @@
 #define _GNU_SOURCE
 #include "snapshot/snapshot.h"
 #include "base/memory.h"
-#include "snapshot/stop_plan.h"
-#include "snapshot/pool.h"
-#include "snapshot/finders_to_records.h"
-#include "snapshot/find_runtimes.h"
 #include "ledger/chunk_writer.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
@@ -16,6 +12,10 @@
 #include "profile/head.h"
 #include "profile/read.h"
 #include "runtimes/jvm.h"
+#include "snapshot/find_runtimes.h"
+#include "snapshot/finders_to_records.h"
+#include "snapshot/pool.h"
+#include "snapshot/stop_plan.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -28,7 +28,7 @@ enum {
     TEXT = 512,
 };
 
-static uint64_t now(clockid_t clock)
+static uint64_t now_of_clock(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -68,11 +68,10 @@ static void report_lost(struct as_store *s, const struct as_heaps *h, enum as_mo
         bytes += h->lost_tcaches.items[i].bytes;
     }
     if (h->lost_tcaches.count > 0 && is_running(mode))
-        as_store_warn(
-            s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-            "%zu tcaches belong to threads that started during the look, or to no thread (after a fork): their %" PRIu64
-            " chunks (%" PRIu64 " bytes) are free, but shown as in use",
-            h->lost_tcaches.count, chunks, bytes);
+        as_store_warn(s, AS_WARN_ESTIMATED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "%zu tcaches belong to threads that started during the snapshot, or to no thread (after a fork): "
+                      "their %" PRIu64 " chunks (%" PRIu64 " bytes) are free, but shown as in use",
+                      h->lost_tcaches.count, chunks, bytes);
     else if (h->lost_tcaches.count > 0)
         as_store_warn(
             s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
@@ -147,7 +146,7 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
            as_fail_errno(err, AS_IO, "the dump cannot be restarted");
 }
 
-static struct as_collecting collecting(const struct as_capture_options *options, struct as_target *t)
+static struct as_collecting collecting(const struct as_snapshot_options *options, struct as_target *t)
 {
     bool profile = options->profile && as_profile_find(t) != 0;
     if (options->reader || profile)
@@ -158,7 +157,7 @@ static struct as_collecting collecting(const struct as_capture_options *options,
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
 // these hold is free.
 static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum as_mode mode,
-                          struct as_chunk_writer *chunks, const struct as_capture_options *options,
+                          struct as_chunk_writer *chunks, const struct as_snapshot_options *options,
                           const as_span_vec *foreign, struct as_store *s, struct as_heaps *h,
                           struct as_ledger_builder *b, struct as_error *err)
 {
@@ -177,8 +176,8 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
 }
 
 // Everything between stop and resume.
-static bool look(struct as_target *t, const struct prepared *p, struct as_moment *moment,
-                 struct as_chunk_writer *chunks, const struct as_capture_options *options, struct as_store *s,
+static bool take(struct as_target *t, const struct prepared *p, struct as_stop_plan *plan,
+                 struct as_chunk_writer *chunks, const struct as_snapshot_options *options, struct as_store *s,
                  struct as_error *err)
 {
     const struct as_malloc *m = &p->malloc;
@@ -186,23 +185,23 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
     struct as_ledger_builder b = {0};
     as_span_vec foreign = {0};
     t->residency.preparing = false;
-    if (options->reader && options->reader->begin && (moment->mode != AS_MODE_FREEZE || t->kind == AS_TARGET_CORE))
+    if (options->reader && options->reader->begin && (plan->mode != AS_MODE_FREEZE || t->kind == AS_TARGET_CORE))
         options->reader->begin(options->reader->context);
     // Our own process runs on: its pages are asked for heap by heap.
-    bool ok = (as_target_is_self(t) || as_target_record_residency(t, err)) &&
+    bool ok = (as_target_is_self(t) || as_target_read_residency_map(t, err)) &&
               as_runtimes_find_first(t, options->runtime_pages, s, &foreign, err) &&
-              find_and_walk(t, m, moment->mode, chunks, options, &foreign, s, &h, &b, err) &&
+              find_and_walk(t, m, plan->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
-              as_runtimes_count_objects(&b, options->objects, is_running(moment->mode), err) &&
+              as_runtimes_count_objects(&b, options->objects, is_running(plan->mode), err) &&
               (!options->profile || as_profile_read(t, &b.collected, s, err)) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)
         as_ledger_runtimes_open(&b);
     // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
     ok = ok && (!t->ops->stop.intact || t->ops->stop.intact(t, err));
-    ok = ok && as_moment_is_whole(t, m, &h, s->meta.torn_chunks != 0, moment, err);
+    ok = ok && as_stop_plan_is_whole(t, m, &h, s->meta.torn_chunks != 0, plan, err);
     uint64_t left = 0;
-    if (moment->mode != AS_MODE_SNAPSHOT) { // a clone ends now, and has brought nothing back for the target
+    if (plan->mode != AS_MODE_CLONE) { // a clone ends now, and has brought nothing back for the target
         as_target_send_back(t);
         left = as_target_brought_back(t);
     }
@@ -214,8 +213,8 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
                           "%" PRIu64 " bytes of the target were swapped out, had to be read, and stay in memory; "
                           "sending them back to swap takes root (CAP_SYS_NICE) and Linux 5.10",
                           left);
-        report_faults(s, &h, moment->mode);
-        report_lost(s, &h, moment->mode);
+        report_faults(s, &h, plan->mode);
+        report_lost(s, &h, plan->mode);
         bool all_found = m->libcs.count > 0 ? !h.incomplete : m->kind != AS_MALLOC_GLIBC && m->objects > 0;
         for (size_t i = 0; i < m->libcs.count; i++)
             all_found &= m->libcs.items[i].proven;
@@ -228,7 +227,7 @@ static bool look(struct as_target *t, const struct prepared *p, struct as_moment
 }
 
 // A libc that failed the proof while the target ran, or was locked, may pass now. An unproven one is shown with a warning.
-static void prove(struct as_target *t, struct as_malloc *m, struct as_store *s)
+static void prove_libc_again(struct as_target *t, struct as_malloc *m, struct as_store *s)
 {
     for (size_t i = 0; i < m->libcs.count; i++) {
         struct as_libc *libc = &m->libcs.items[i];
@@ -246,7 +245,7 @@ static bool touches_a_number(uint32_t code)
     return code != AS_WARN_NOTE && code != AS_WARN_ALLOCATOR;
 }
 
-static void describe(struct as_store *s, const struct as_target *t, const struct as_malloc *m)
+static void describe_target(struct as_store *s, const struct as_target *t, const struct as_malloc *m)
 {
     s->meta.target_kind = t->kind;
     s->meta.arch = t->arch;
@@ -300,10 +299,10 @@ static bool is_swapping(const struct as_target *t)
 // Files are read, and DWARF is, before the target is stopped.
 static bool find_malloc(struct as_target *t, uint32_t allowed_sources, struct as_malloc *m, struct as_error *err)
 {
-    // The proof of a layout reads here and there. What was swapped out when the look began is to be found so.
+    // The proof of a layout reads here and there. What was swapped out when the snapshot began is to be found so.
     t->residency.runs.count = t->residency.fetched.count = 0;
     t->residency.preparing = is_swapping(t);
-    return (!t->residency.preparing || (t->ops->residency.count(t, err) && as_target_record_residency(t, err))) &&
+    return (!t->residency.preparing || (t->ops->residency.count(t, err) && as_target_read_residency_map(t, err))) &&
            as_malloc_find(t, allowed_sources, m, err);
 }
 
@@ -332,28 +331,28 @@ static bool pin(const struct as_target *t, cpu_set_t *before)
     return sched_setaffinity(0, sizeof here, &here) == 0;
 }
 
-// One look in moment->mode, or what that falls back to.
-static bool attempt(struct as_target *t, struct prepared *p, const struct as_capture_options *options,
-                    struct as_moment *moment, struct as_chunk_writer *chunks, struct as_store *out,
+// One snapshot in plan->mode, or what that falls back to.
+static bool attempt(struct as_target *t, struct prepared *p, const struct as_snapshot_options *options,
+                    struct as_stop_plan *plan, struct as_chunk_writer *chunks, struct as_store *out,
                     struct as_error *err)
 {
     struct as_malloc *m = &p->malloc;
-    bool ok = as_moment_catch(t, m, options, moment, err);
+    bool ok = as_stop_plan_catch(t, m, options, plan, err);
     if (ok)
-        prove(t, m, out);
-    out->meta.time_ns = now(CLOCK_REALTIME);
-    uint64_t before = now(CLOCK_MONOTONIC);
+        prove_libc_again(t, m, out);
+    out->meta.time_ns = now_of_clock(CLOCK_REALTIME);
+    uint64_t before = now_of_clock(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
-    ok = ok && look(t, p, moment, chunks, options, out, err);
+    ok = ok && take(t, p, plan, chunks, options, out, err);
     t->ops->stop.resume(t);
     if (ok) {
-        out->meta.read_ns = now(CLOCK_MONOTONIC) - before;
-        out->meta.pause_ns = moment->stood_ns + (stopped ? t->stop.duration_ns : 0);
-        out->meta.mode = moment->mode;
+        out->meta.read_ns = now_of_clock(CLOCK_MONOTONIC) - before;
+        out->meta.pause_ns = plan->stood_ns + (stopped ? t->stop.duration_ns : 0);
+        out->meta.mode = plan->mode;
         out->chunk_count = chunks ? chunks->count : 0;
-        describe(out, t, m);
+        describe_target(out, t, m);
         out->meta.flags |= chunks ? AS_META_HAS_CHUNKS : 0;
-        as_moment_report(moment, t, out);
+        as_stop_plan_report(plan, t, out);
         if (options->max_pause_ns != 0 && out->meta.pause_ns > options->max_pause_ns)
             as_store_warn(
                 out, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
@@ -364,8 +363,8 @@ static bool attempt(struct as_target *t, struct prepared *p, const struct as_cap
     return ok;
 }
 
-static bool take(struct as_target *t, const struct as_capture_options *options, struct as_store *out,
-                 struct as_error *err)
+static bool take_snapshot(struct as_target *t, const struct as_snapshot_options *options, struct as_store *out,
+                          struct as_error *err)
 {
     *out = (struct as_store){0};
     struct prepared p = {0};
@@ -385,24 +384,24 @@ static bool take(struct as_target *t, const struct as_capture_options *options, 
         chunks->fd = options->chunk_fd;
         chunks->start = chunks->offset = options->chunk_start;
     }
-    struct as_moment moment = as_moment_plan(t, options);
-    bool ok = attempt(t, &p, options, &moment, chunks, out, err);
-    while (!ok && as_moment_yield(t, options, &moment, err)) {
+    struct as_stop_plan plan = as_stop_plan_make(t, options);
+    bool ok = attempt(t, &p, options, &plan, chunks, out, err);
+    while (!ok && as_stop_plan_yield(t, options, &plan, err)) {
         as_store_free(out);
         *out = (struct as_store){0};
-        ok = begin_chunks(chunks, err) && attempt(t, &p, options, &moment, chunks, out, err);
+        ok = begin_chunks(chunks, err) && attempt(t, &p, options, &plan, chunks, out, err);
     }
     as_memory_unmap(chunks, sizeof *chunks);
     as_malloc_free(&p.malloc);
     return ok;
 }
 
-bool as_capture(struct as_target *t, const struct as_capture_options *options, struct as_store *out,
-                struct as_error *err)
+bool as_snapshot_make(struct as_target *t, const struct as_snapshot_options *options, struct as_store *out,
+                      struct as_error *err)
 {
     cpu_set_t before;
     bool pinned = pin(t, &before);
-    bool ok = take(t, options, out, err);
+    bool ok = take_snapshot(t, options, out, err);
     if (pinned)
         sched_setaffinity(0, sizeof before, &before);
     return ok;

@@ -24,7 +24,7 @@ static bool is_held(struct as_target *t, const void *context)
 }
 
 // The pause that a freeze would mean, by how much is resident of the memory that a heap can be in.
-static uint64_t estimate_freeze(const struct as_target *t, const struct as_capture_options *options)
+static uint64_t estimate_freeze(const struct as_target *t, const struct as_snapshot_options *options)
 {
     if (t->hint.anonymous == AS_UNKNOWN)
         return UINT64_MAX;
@@ -33,7 +33,7 @@ static uint64_t estimate_freeze(const struct as_target *t, const struct as_captu
 }
 
 // For how long the target may stand still where the choice is ours, when it has stood still for `stood_ns` already; never 0.
-static uint64_t most_pause(const struct as_capture_options *options, uint64_t stood_ns)
+static uint64_t most_pause(const struct as_snapshot_options *options, uint64_t stood_ns)
 {
     uint64_t most = options->max_pause_ns != 0 ? options->max_pause_ns : DEFAULT_MAX_PAUSE_NS;
     return most > stood_ns ? most - stood_ns : 1;
@@ -41,47 +41,47 @@ static uint64_t most_pause(const struct as_capture_options *options, uint64_t st
 
 // A freeze, unless it would last too long, or pages are swapped out: those have to be read. Their time is the disk's, and
 // they count against the target's memory cgroup, which a clone can be killed for in the target's stead.
-static enum as_mode choose(const struct as_target *t, const struct as_capture_options *options)
+static enum as_mode choose(const struct as_target *t, const struct as_snapshot_options *options)
 {
     uint64_t most = most_pause(options, 0);
     bool swapped = t->hint.swap != 0 && t->hint.swap != AS_UNKNOWN;
-    return t->ops->stop.fork && (swapped || estimate_freeze(t, options) > most) ? AS_MODE_SNAPSHOT : AS_MODE_FREEZE;
+    return t->ops->stop.fork && (swapped || estimate_freeze(t, options) > most) ? AS_MODE_CLONE : AS_MODE_FREEZE;
 }
 
-struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options)
+struct as_stop_plan as_stop_plan_make(const struct as_target *t, const struct as_snapshot_options *options)
 {
-    struct as_moment moment = {0};
+    struct as_stop_plan plan = {0};
     if (as_target_is_self(t))
-        moment.mode = AS_MODE_IN_PROCESS;
+        plan.mode = AS_MODE_IN_PROCESS;
     else if (t->kind == AS_TARGET_CORE)
-        moment.mode = AS_MODE_CORE;
+        plan.mode = AS_MODE_CORE;
     else
-        moment.mode = options->mode != 0 ? options->mode : choose(t, options);
-    return moment;
+        plan.mode = options->mode != 0 ? options->mode : choose(t, options);
+    return plan;
 }
 
-// What is left for a target that cannot be cloned. Who chose a snapshot wants one moment, and gets it from a freeze; a choice of
+// What is left for a target that cannot be cloned. Who chose a snapshot wants one instant, and gets it from a freeze; a choice of
 // ours holds nobody for longer than was promised. One that stands still anyhow is not held.
-static enum as_mode without_clone(const struct as_target *t, const struct as_capture_options *options,
-                                  const struct as_moment *moment)
+static enum as_mode without_clone(const struct as_target *t, const struct as_snapshot_options *options,
+                                  const struct as_stop_plan *plan)
 {
     if (options->mode != 0 || t->stop.job_control)
         return AS_MODE_FREEZE;
-    bool quick = !moment->exceeded[0] && estimate_freeze(t, options) <= most_pause(options, moment->stood_ns);
+    bool quick = !plan->exceeded[0] && estimate_freeze(t, options) <= most_pause(options, plan->stood_ns);
     return quick ? AS_MODE_FREEZE : AS_MODE_LIVE;
 }
 
 // For how long the target may stand still now. Who has set a limit is never made to wait longer: a freeze that was our choice
 // leaves half of it to a clone, which is exact, too. Without a limit, such a freeze ends early; every other one ends when it
 // has taken many times what the memory to be read accounts for: then it is a wrecked heap that we search.
-static uint64_t limit(const struct as_target *t, const struct as_capture_options *options,
-                      const struct as_moment *moment)
+static uint64_t limit(const struct as_target *t, const struct as_snapshot_options *options,
+                      const struct as_stop_plan *plan)
 {
-    bool ours = options->mode == 0 && t->ops->stop.fork && !t->stop.job_control && moment->mode == AS_MODE_FREEZE;
-    bool leave_half = ours && options->max_pause_ns != 0 && !moment->fallback[0];
+    bool ours = options->mode == 0 && t->ops->stop.fork && !t->stop.job_control && plan->mode == AS_MODE_FREEZE;
+    bool leave_half = ours && options->max_pause_ns != 0 && !plan->fallback[0];
     if (options->max_pause_ns != 0 || ours)
-        return most_pause(options, leave_half ? options->max_pause_ns / 2 : moment->stood_ns);
-    if (moment->mode == AS_MODE_SNAPSHOT)
+        return most_pause(options, leave_half ? options->max_pause_ns / 2 : plan->stood_ns);
+    if (plan->mode == AS_MODE_CLONE)
         return 0;
     uint64_t estimate = estimate_freeze(t, options);
     if (estimate != UINT64_MAX && t->hint.swap != AS_UNKNOWN)
@@ -89,27 +89,27 @@ static uint64_t limit(const struct as_target *t, const struct as_capture_options
     return estimate < UINT64_MAX / PATIENCE - PATIENCE_NS ? PATIENCE_NS + PATIENCE * estimate : 0;
 }
 
-bool as_moment_yield(const struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
-                     const struct as_error *err)
+bool as_stop_plan_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_stop_plan *plan,
+                        const struct as_error *err)
 {
     if (as_target_is_self(t))
         return false;
-    if (moment->incomplete || (moment->mode == AS_MODE_SNAPSHOT && t->stop.let_go)) {
-        moment->stood_ns += t->stop.duration_ns;
-        snprintf(moment->fallback, sizeof moment->fallback, "%s", moment->incomplete ? err->text : t->stop.let_go);
-        moment->incomplete = false;
-        moment->mode = without_clone(t, options, moment);
+    if (plan->incomplete || (plan->mode == AS_MODE_CLONE && t->stop.let_go)) {
+        plan->stood_ns += t->stop.duration_ns;
+        snprintf(plan->fallback, sizeof plan->fallback, "%s", plan->incomplete ? err->text : t->stop.let_go);
+        plan->incomplete = false;
+        plan->mode = without_clone(t, options, plan);
         return true;
     }
     bool unrestartable = t->stop.unrestartable;
-    if (!(t->stop.deadline_exceeded || unrestartable) || options->mode != 0 || moment->mode == AS_MODE_LIVE)
+    if (!(t->stop.deadline_exceeded || unrestartable) || options->mode != 0 || plan->mode == AS_MODE_LIVE)
         return false;
-    bool clone = moment->mode == AS_MODE_FREEZE && !moment->fallback[0] && t->ops->stop.fork && !unrestartable;
+    bool clone = plan->mode == AS_MODE_FREEZE && !plan->fallback[0] && t->ops->stop.fork && !unrestartable;
     if (unrestartable) // whether it can be cloned does not matter then
-        moment->fallback[0] = '\0';
-    moment->mode = clone ? AS_MODE_SNAPSHOT : AS_MODE_LIVE;
-    moment->stood_ns += t->stop.duration_ns;
-    snprintf(moment->exceeded, sizeof moment->exceeded, "%s", err->text);
+        plan->fallback[0] = '\0';
+    plan->mode = clone ? AS_MODE_CLONE : AS_MODE_LIVE;
+    plan->stood_ns += t->stop.duration_ns;
+    snprintf(plan->exceeded, sizeof plan->exceeded, "%s", err->text);
     return true;
 }
 
@@ -136,30 +136,30 @@ static bool is_in_malloc(const struct as_target *t, const struct as_malloc *m)
 
 // A thread that is stopped touches memory when it runs on (its restartable sequences, at least), and its stack is read: what of that is
 // swapped out comes back. Where there is no room, the choice is to stop nothing. False: a stop was asked for.
-static bool may_stop(struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
+static bool may_stop(struct as_target *t, const struct as_snapshot_options *options, struct as_stop_plan *plan,
                      struct as_error *err)
 {
-    if (moment->mode == AS_MODE_LIVE)
+    if (plan->mode == AS_MODE_LIVE)
         return true;
     if (t->residency.fetch == AS_FETCH_ALLOWED) // there was room a while ago
         as_target_ask_anew(t);
     if (as_target_may_fetch(t))
         return true;
-    moment->mode = AS_MODE_LIVE;
+    plan->mode = AS_MODE_LIVE;
     return options->mode == 0 ||
            as_fail(err, AS_DENIED,
-                   "process %d is not stopped: what it has in swap would come back in part, and %s (look without "
+                   "process %d is not stopped: what it has in swap would come back in part, and %s (snapshot without "
                    "stopping it: --mode live)",
                    t->pid, t->residency.no_room);
 }
 
-bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
-                     struct as_moment *moment, struct as_error *err)
+bool as_stop_plan_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+                        struct as_stop_plan *plan, struct as_error *err)
 {
     if (as_target_is_self(t))
         return t->ops->stop.stop(t, err);
     if (t->kind == AS_TARGET_CORE) {
-        moment->locked = as_arenas_locked(t, m) || is_in_malloc(t, m);
+        plan->locked = as_arenas_locked(t, m) || is_in_malloc(t, m);
         return t->ops->stop.stop(t, err);
     }
     struct as_range code[MAX_LIBCS];
@@ -176,24 +176,24 @@ bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_c
     }
     bool caught = false;
     t->stop.force = options->force;
-    if (!may_stop(t, options, moment, err))
+    if (!may_stop(t, options, plan, err))
         return false;
-    if (moment->mode == AS_MODE_SNAPSHOT) {
+    if (plan->mode == AS_MODE_CLONE) {
         struct as_error why = {0};
-        t->stop.limit_ns = limit(t, options, moment);
+        t->stop.limit_ns = limit(t, options, plan);
         caught = t->ops->stop.fork ? t->ops->stop.fork(t, &critical, &why)
                                    : as_fail(&why, AS_UNSUPPORTED, "targets of this kind cannot");
         if (!caught && why.code != AS_UNSUPPORTED && why.code != AS_NO_MEMORY)
             return as_fail(err, why.code, "%s", why.text);
         if (!caught) {
-            snprintf(moment->fallback, sizeof moment->fallback, "%s", why.text);
-            moment->stood_ns += t->stop.duration_ns;
-            moment->mode = without_clone(t, options, moment);
+            snprintf(plan->fallback, sizeof plan->fallback, "%s", why.text);
+            plan->stood_ns += t->stop.duration_ns;
+            plan->mode = without_clone(t, options, plan);
         }
     }
-    t->stop.limit_ns = limit(t, options, moment);
-    if (moment->mode == AS_MODE_LIVE ? !t->ops->residency.count(t, err)
-                                     : !caught && !t->ops->stop.stop_clean(t, &critical, err))
+    t->stop.limit_ns = limit(t, options, plan);
+    if (plan->mode == AS_MODE_LIVE ? !t->ops->residency.count(t, err)
+                                   : !caught && !t->ops->stop.stop_clean(t, &critical, err))
         return false;
     refresh_paths(t, m);
     return true;
@@ -229,18 +229,18 @@ static const struct as_mapping *kept_of_malloc(const struct as_target *t, const 
     return kept;
 }
 
-bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
-                        struct as_moment *moment, struct as_error *err)
+bool as_stop_plan_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
+                           struct as_stop_plan *plan, struct as_error *err)
 {
     const struct as_mapping *first = as_target_is_self(t) ? NULL : kept_at(t, 0, UINT64_MAX);
-    if (moment->mode != AS_MODE_SNAPSHOT || !first)
+    if (plan->mode != AS_MODE_CLONE || !first)
         return true;
     const struct as_mapping *kept = kept_of_malloc(t, m, h);
     // What does not agree may be so in the target, or be missing in the clone.
     bool doubtful = torn || h->incomplete || h->faults.count > 0;
     if (!kept && !doubtful)
         return true;
-    moment->incomplete = true;
+    plan->incomplete = true;
     return as_fail(
         err, AS_UNSUPPORTED,
         "process %d has memory that a clone does not inherit (MADV_DONTFORK or MADV_WIPEONFORK, at 0x%llx), and %s",
@@ -248,28 +248,27 @@ bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, co
         kept ? "part of it is malloc's" : "part of it may be malloc's: in the clone malloc's structures do not agree");
 }
 
-void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s)
+void as_stop_plan_report(const struct as_stop_plan *plan, const struct as_target *t, struct as_store *s)
 {
     if (as_target_is_self(t))
         return;
-    if (moment->fallback[0] && moment->mode == AS_MODE_LIVE)
+    if (plan->fallback[0] && plan->mode == AS_MODE_LIVE)
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "the target was read while it ran: it could not be cloned, and a freeze %s (allow more, or use "
                       "--mode freeze): %s",
-                      moment->exceeded[0] ? "was broken off after half of --max-pause"
-                                          : "would take longer than --max-pause",
-                      moment->fallback);
-    else if (moment->fallback[0])
+                      plan->exceeded[0] ? "was broken off after half of --max-pause"
+                                        : "would take longer than --max-pause",
+                      plan->fallback);
+    else if (plan->fallback[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "the target was frozen while it was read, because it could not be cloned: %s", moment->fallback);
-    if (moment->exceeded[0])
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "another mode was used: %s",
-                      moment->exceeded);
-    if (moment->locked)
+                      "the target was frozen while it was read, because it could not be cloned: %s", plan->fallback);
+    if (plan->exceeded[0])
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "another mode was used: %s", plan->exceeded);
+    if (plan->locked)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
                       "when the core was written, a thread was inside malloc or an arena was locked: the numbers may "
                       "be those of an unfinished change");
-    if (moment->mode != AS_MODE_FREEZE && moment->mode != AS_MODE_SNAPSHOT)
+    if (plan->mode != AS_MODE_FREEZE && plan->mode != AS_MODE_CLONE)
         return;
     if (t->stop.outcome == AS_STOP_BUSY)
         as_store_warn(s, AS_WARN_LOCKED, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The consistency modes: how a target is caught so that what is read of it is one moment, and which way costs it least.
+// The consistency modes: how a target is caught so that what is read of it is one instant, and which way costs it least.
 // docs/consistency.md tells users.
 #pragma once
 
-#include "snapshot/options.h"
 #include "libc/libc.h"
 #include "model/records.h"
 #include "model/store.h"
+#include "snapshot/options.h"
 #include "target/target.h"
 
 // How a target was caught.
-struct as_moment {
+struct as_stop_plan {
     enum as_mode mode;   // in force; never 0
     bool locked;         // in a core: an arena was
     char fallback[1024]; // why it is not the mode that was asked for or would have been chosen; "" when it is
@@ -20,24 +20,24 @@ struct as_moment {
 };
 
 // How to begin: the mode that options->mode asks for, or chooses by the target's size.
-struct as_moment as_moment_plan(const struct as_target *t, const struct as_capture_options *options);
+struct as_stop_plan as_stop_plan_make(const struct as_target *t, const struct as_snapshot_options *options);
 
-// Stops the target, or makes it clone itself, or does neither, as moment->mode says; ops->stop.resume undoes it. Refreshes what
+// Stops the target, or makes it clone itself, or does neither, as plan->mode says; ops->stop.resume undoes it. Refreshes what
 // `m` keeps of the target's mappings. False: the target could not be caught, and runs.
-bool as_moment_catch(struct as_target *t, struct as_malloc *m, const struct as_capture_options *options,
-                     struct as_moment *moment, struct as_error *err);
+bool as_stop_plan_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,
+                        struct as_stop_plan *plan, struct as_error *err);
 
-// After a look: whether the clone, if one was looked at, had all of malloc's memory. False: a program may keep memory from
-// its children (MADV_DONTFORK, MADV_WIPEONFORK), and of what was found some is there, or may be. moment->incomplete then, and
+// After a snapshot: whether the clone, if one was inspected, had all of malloc's memory. False: a program may keep memory from
+// its children (MADV_DONTFORK, MADV_WIPEONFORK), and of what was found some is there, or may be. plan->incomplete then, and
 // `err` says what. `torn`: chains of chunks broke.
 struct as_heaps;
-bool as_moment_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
-                        struct as_moment *moment, struct as_error *err);
+bool as_stop_plan_is_whole(const struct as_target *t, const struct as_malloc *m, const struct as_heaps *h, bool torn,
+                           struct as_stop_plan *plan, struct as_error *err);
 
-// After a look that failed with `err`: true if another mode, now in moment->mode, is to be tried, because this one would
+// After a snapshot that failed with `err`: true if another mode, now in plan->mode, is to be tried, because this one would
 // have held the target for too long, and the choice was ours; or because the clone lacked memory.
-bool as_moment_yield(const struct as_target *t, const struct as_capture_options *options, struct as_moment *moment,
-                     const struct as_error *err);
+bool as_stop_plan_yield(const struct as_target *t, const struct as_snapshot_options *options, struct as_stop_plan *plan,
+                        const struct as_error *err);
 
-// Warns of what the moment was not.
-void as_moment_report(const struct as_moment *moment, const struct as_target *t, struct as_store *s);
+// Warns of what the stop was not.
+void as_stop_plan_report(const struct as_stop_plan *plan, const struct as_target *t, struct as_store *s);

@@ -25,11 +25,11 @@ static uint64_t brk_end(const struct as_target *t, const struct as_arena *arena)
     return end;
 }
 
-static void free_blocks(struct as_trace_block **blocks)
+static void free_blocks(struct as_walk_log_block **blocks)
 {
     while (*blocks) {
-        struct as_trace_block *next = (*blocks)->next;
-        as_trace_block_free(*blocks);
+        struct as_walk_log_block *next = (*blocks)->next;
+        as_walk_log_block_free(*blocks);
         *blocks = next;
     }
 }
@@ -69,7 +69,7 @@ bool as_worker_close(struct as_worker *w, struct as_ledger_builder *total, bool 
     return ok;
 }
 
-static bool hold_block(void *context, struct as_trace_block *block)
+static bool hold_block(void *context, struct as_walk_log_block *block)
 {
     struct as_worker *w = context;
     *w->held_end = block;
@@ -77,7 +77,7 @@ static bool hold_block(void *context, struct as_trace_block *block)
     return true;
 }
 
-static bool begin(struct as_worker *w, const struct as_arena_job *s, const struct as_heap *heap)
+static bool begin_job(struct as_worker *w, const struct as_arena_job *s, const struct as_heap *heap)
 {
     const struct as_arena *arena = &s->heaps.arenas.items[s->arena];
     return as_ledger_begin(&w->ledger, heap, arena, &s->heaps.pars.items[arena->libc_index], brk_end(w->target, arena));
@@ -86,17 +86,17 @@ static bool begin(struct as_worker *w, const struct as_arena_job *s, const struc
 // Walks a heap that has no fastbins, and counts it as it goes by.
 static bool walk_and_count(struct as_worker *w, struct as_arena_job *s, uint32_t heap)
 {
-    return begin(w, s, &s->heaps.heaps.items[heap]) &&
+    return begin_job(w, s, &s->heaps.heaps.items[heap]) &&
            as_walk_heap(&s->heaps, heap, &w->window, &w->ledger.sink, NULL, &s->torn) &&
            as_ledger_end(&w->ledger, s->heaps.heaps.items[heap].end);
 }
 
 // Walks a heap and writes its chunks down: which of them sit in a fastbin is known only when the whole arena has been read.
-static bool walk_and_hold(struct as_worker *w, struct as_arena_job *s, uint32_t heap, struct as_trace_writer *trace)
+static bool walk_and_hold(struct as_worker *w, struct as_arena_job *s, uint32_t heap, struct as_walk_log_writer *log)
 {
-    return as_trace_begin(trace, &s->heaps.heaps.items[heap]) &&
-           as_walk_heap(&s->heaps, heap, &w->window, &trace->sink, &w->candidates, &s->torn) &&
-           as_trace_end(trace, s->heaps.heaps.items[heap].end);
+    return as_walk_log_begin(log, &s->heaps.heaps.items[heap]) &&
+           as_walk_heap(&s->heaps, heap, &w->window, &log->sink, &w->candidates, &s->torn) &&
+           as_walk_log_end(log, s->heaps.heaps.items[heap].end);
 }
 
 static void note_fault(void *context, uint64_t address, const char *what)
@@ -122,11 +122,11 @@ static bool count_held(struct as_worker *w, const struct as_arena_job *s)
     const uint64_t *member = members;
     bool ok = true;
     while (w->held) {
-        struct as_trace_block *block = w->held;
-        ok = ok && (!block->first || begin(w, s, &block->heap));
+        struct as_walk_log_block *block = w->held;
+        ok = ok && (!block->first || begin_job(w, s, &block->heap));
         if (block->first && members) // heaps come in any order of addresses
             member = members + as_lower_bound(members, w->members.count, block->start);
-        ok = ok && as_trace_replay(block, &w->ledger.sink, &member, end) &&
+        ok = ok && as_walk_log_replay(block, &w->ledger.sink, &member, end) &&
              (!block->last || as_ledger_end(&w->ledger, block->end));
         w->held = block->next;
         block->next = w->spare;
@@ -138,7 +138,7 @@ static bool count_held(struct as_worker *w, const struct as_arena_job *s)
 bool as_worker_walk(struct as_worker *w, struct as_arena_job *s, struct as_error *err)
 {
     struct as_heaps *h = &s->heaps;
-    struct as_trace_writer trace = {.full = hold_block, .context = w, .spare = &w->spare, .err = err};
+    struct as_walk_log_writer log = {.full = hold_block, .context = w, .spare = &w->spare, .err = err};
     as_fastbin_candidates_begin(&w->candidates, h, s->arena);
     w->held_end = &w->held;
     w->ledger.err = err;
@@ -148,11 +148,11 @@ bool as_worker_walk(struct as_worker *w, struct as_arena_job *s, struct as_error
     bool ok = true;
     for (uint32_t i = 0; ok && i < h->heaps.count; i++) {
         bool had_top = h->heaps.items[i].has_top;
-        ok = hold ? walk_and_hold(w, s, i, &trace) : walk_and_count(w, s, i);
+        ok = hold ? walk_and_hold(w, s, i, &log) : walk_and_count(w, s, i);
         if (ok && had_top && !h->heaps.items[i].has_top)
             ok = as_main_segments_find_after(h, i, &w->window, err);
     }
-    as_trace_block_free(trace.block);
+    as_walk_log_block_free(log.block);
     ok = ok && (!hold || (resolve(w, s, err) && count_held(w, s)));
     if (ok && s->torn == 0)
         as_bins_check(h, s->arena);

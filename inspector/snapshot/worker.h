@@ -29,9 +29,9 @@ struct as_worker {
     // Memory that is used again for each arena, as to get it from the kernel takes longer than to fill it.
     struct as_fastbin_candidates candidates;
     as_address_vec members;
-    struct as_trace_block *spare;
+    struct as_walk_log_block *spare;
     // The heaps of an arena with fastbins, until these are known: blocks of a trace, oldest first.
-    struct as_trace_block *held, **held_end;
+    struct as_walk_log_block *held, **held_end;
 };
 
 // `like`: the ledger that all workers' are joined to. `busy`: how many workers are: a worker that is alone with its arena has

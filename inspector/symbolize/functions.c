@@ -11,7 +11,7 @@ struct adding {
     bool failed;
 };
 
-static bool add(void *context, const char *name, const Elf64_Sym *symbol)
+static bool add_function(void *context, const char *name, const Elf64_Sym *symbol)
 {
     struct adding *a = context;
     unsigned kind = ELF64_ST_TYPE(symbol->st_info);
@@ -36,9 +36,9 @@ bool as_functions_add(struct as_functions *f, const struct as_elf *elf, bool dyn
 {
     struct adding adding = {.functions = f, .err = err};
     if (dynamic)
-        as_elf_visit_dynsym(elf, add, &adding);
+        as_elf_visit_dynsym(elf, add_function, &adding);
     else
-        as_elf_visit_symtab(elf, add, &adding);
+        as_elf_visit_symtab(elf, add_function, &adding);
     return !adding.failed;
 }
 

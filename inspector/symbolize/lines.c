@@ -175,7 +175,8 @@ static uint32_t function_name(Dwarf_Die *die, struct as_strings *strings)
     return name ? as_strings_add(strings, as_name_demangled(name, false, text, sizeof text), sizeof text) : 0;
 }
 
-// Compilers call a file as they were told to find it, from the directory in which they ran. (Where packages hide that directory, it is ".".)
+// Compilers call a file as they were told to find it, from the directory in which they ran. (Where packages hide that directory, it is
+// ".".)
 static void set_file(struct as_code_place *place, Dwarf_Die *unit, const char *file, struct as_strings *strings)
 {
     Dwarf_Attribute attribute;

@@ -25,7 +25,7 @@ struct as_source_lines {
     as_lines_ranges units;     // ascending
     as_lines_ranges functions; // of the units that were asked for; ascending within each unit
     AS_VEC(struct as_lines_unit) read;
-    uint64_t steps; // DIEs that may still be looked at
+    uint64_t steps; // DIEs that may still be inspected
 };
 
 // False: it has none that could be read.

@@ -32,7 +32,7 @@ static bool add_line(struct as_functions *f, const char *line, const char *end, 
     return true;
 }
 
-// The file's bytes, as many as it has at this moment; NULL: it is not to be believed, or cannot be read.
+// The file's bytes, as many as it has at this time; NULL: it is not to be believed, or cannot be read.
 static char *read_file(int root, const char *path, uid_t owner, size_t *size, size_t *room)
 {
     struct stat st;

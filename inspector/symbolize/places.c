@@ -145,7 +145,7 @@ static bool add_symbol(struct as_places *p, const char *name, enum as_place_sour
     return true;
 }
 
-static bool look_up(struct as_places *p, uint32_t module, uint64_t address, struct as_error *err)
+static bool find_symbol(struct as_places *p, uint32_t module, uint64_t address, struct as_error *err)
 {
     size_t before = p->places.count;
     if (module >= p->modules.count)
@@ -168,7 +168,7 @@ const struct as_code_place *as_places_at(struct as_places *p, uint32_t module, u
     uint32_t number = as_number_map_get(&p->cache, key);
     if (number == 0) {
         uint32_t first = (uint32_t)p->places.count;
-        struct as_places_found *found = look_up(p, module, address, err) ? as_vec_add(&p->found, err) : NULL;
+        struct as_places_found *found = find_symbol(p, module, address, err) ? as_vec_add(&p->found, err) : NULL;
         if (!found)
             return NULL;
         *found = (struct as_places_found){.first = first, .count = (uint32_t)p->places.count - first};

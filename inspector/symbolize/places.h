@@ -23,20 +23,22 @@ struct as_places {
     AS_VEC(struct as_places_found) found;
     struct as_number_map cache; // module and offset → index in found + 1
     struct as_functions jit;
-    int root; // a second directory below which files are looked for, if has_root
+    int root; // a second directory below which files are searched for, if has_root
     bool has_root, root_is_sure;
     as_places_open *open_mapped; // NULL: nobody knows the process
     void *context;
 };
 
-// Files are looked for below `root` (a container's root directory), too, and first. It is closed with the places. `sure`: it is the
+// Files are searched for below `root` (a container's root directory), too, and first. It is closed with the places. `sure`: it is the
 // root of the process that has the modules. Else only files of a known build-id are taken from there.
 void as_places_set_root(struct as_places *p, int root, bool sure);
 
-// Where the file of a module is deleted, or another build has its name, the mapped one is asked for. It is taken if it has the module's build-id.
+// Where the file of a module is deleted, or another build has its name, the mapped one is asked for. It is taken if it has the module's
+// build-id.
 void as_places_set_open(struct as_places *p, as_places_open *open, void *context);
 
-// A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number, or UINT32_MAX for AS_NO_MEMORY. Its file is opened when
+// A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number, or UINT32_MAX for
+// AS_NO_MEMORY. Its file is opened when
 // its first address is asked for, and used if it still has this build-id.
 uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, uint64_t start,
                               struct as_error *err);

@@ -18,7 +18,7 @@ struct part {
     bool *ok;
 };
 
-static void *work(void *context)
+static void *run_gatherer(void *context)
 {
     const struct part *p = context;
     as_target_gather(p->target, p->addresses, p->count, p->length, p->out, p->stride, p->ok);
@@ -51,7 +51,7 @@ void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_
     whole.ok = ok;
     for (size_t i = 0; i < n; i++)
         parts[i] = part_of(&whole, count * i / n, count * (i + 1) / n);
-    as_workers_run(work, parts, sizeof *parts, n);
+    as_workers_run(run_gatherer, parts, sizeof *parts, n);
 }
 #else // it starts no threads in a process that is not its own
 void as_target_gather_wide(struct as_target *t, const uint64_t *addresses, size_t count, size_t length, void *out,

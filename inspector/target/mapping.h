@@ -33,7 +33,7 @@ struct as_mapping {
     uint64_t kernel_page_size; // bytes, smaps KernelPageSize: 2 MiB for hugetlb mappings
     bool recorded;             // its residency is in target.residency.runs
     bool not_inherited;        // a child gets it empty or not at all (MADV_DONTFORK, MADV_WIPEONFORK)
-    bool out_of_reach;         // likewise, and a clone is what we look at: counted in the target, and never read
+    bool out_of_reach;         // likewise, and a clone is what we inspect: counted in the target, and never read
     bool prot_unknown;         // a core does not say what may be done with it: AS_PROT_READ at the least
     bool droppable;            // the kernel may take it at any time (MAP_DROPPABLE)
     bool noreserve;            // mapped with MAP_NORESERVE. False where its counts are not known

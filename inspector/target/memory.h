@@ -32,7 +32,7 @@ struct as_memory_ops {
 bool as_target_read(struct as_target *t, uint64_t address, void *buffer, size_t length);
 bool as_target_read_u64(struct as_target *t, uint64_t address, uint64_t *value);
 
-// Reads exactly `length` bytes of memory that the clone which we look at has not got (mapping.out_of_reach) from the target itself,
+// Reads exactly `length` bytes of memory that the clone which we inspect has not got (mapping.out_of_reach) from the target itself,
 // or returns false. The target runs, so what is read may have changed since the clone was made, or change now.
 bool as_target_read_kept(struct as_target *t, uint64_t address, void *buffer, size_t length);
 

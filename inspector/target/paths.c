@@ -54,7 +54,7 @@ static int fail(int number)
 }
 
 // Puts what a link says before what is still to be walked.
-static bool follow(struct way *w, int link)
+static bool follow_link(struct way *w, int link)
 {
     char text[PATH_MAX];
     struct statfs system;
@@ -76,7 +76,7 @@ static bool follow(struct way *w, int link)
 }
 
 // Takes the next component off what is still to be walked. False: there is none, or it is too long (errno).
-static bool take(struct way *w, char name[NAME_MAX + 1])
+static bool take_component(struct way *w, char name[NAME_MAX + 1])
 {
     const char *at = w->rest + strspn(w->rest, "/");
     size_t length = strcspn(at, "/");
@@ -95,7 +95,7 @@ static bool step(struct way *w, int *found)
     char name[NAME_MAX + 1];
     struct stat stat;
     *found = -1;
-    if (!take(w, name))
+    if (!take_component(w, name))
         return false;
     if (strcmp(name, ".") == 0)
         return true;
@@ -107,7 +107,7 @@ static bool step(struct way *w, int *found)
     if (fd < 0 || fstat(fd, &stat) != 0)
         return false;
     if (S_ISLNK(stat.st_mode))
-        return follow(w, fd);
+        return follow_link(w, fd);
     if (S_ISDIR(stat.st_mode) && w->depth == MOST_DEPTH) {
         errno = ENAMETOOLONG;
         return false;

@@ -14,7 +14,7 @@ enum {
 static const uint64_t MOST_BYTES = UINT64_C(1) << 38; // of a mapping: an address sanitizer's shadow reserves terabytes
 
 // Memory that a program has protected from itself may still be malloc's. A reservation that nothing ever came of (a thread
-// arena's next 60 MiB, say) is not worth a look.
+// arena's next 60 MiB, say) is not worth a snapshot.
 static bool worth_it(const struct as_target *t, const struct as_mapping *m)
 {
     return m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && !m->out_of_reach &&
@@ -60,8 +60,8 @@ static uint64_t skip(struct as_target *t, uint64_t start, uint64_t end)
     return t->residency.known && t->ops->residency.absent_until ? t->ops->residency.absent_until(t, start, end) : start;
 }
 
-// Captures a mapping's pages. *settled turns false if there are some that only its counts tell apart from others.
-static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whole, bool *settled, struct as_error *err)
+// Reads the residency of a mapping's pages. *settled becomes false if there are some that only its counts tell apart from others.
+static bool read_mapping(struct as_target *t, struct as_mapping *m, bool whole, bool *settled, struct as_error *err)
 {
     uint8_t pages[STEP];
     size_t step = LEAST_STEP;
@@ -97,25 +97,25 @@ static bool capture_mapping(struct as_target *t, struct as_mapping *m, bool whol
     return true;
 }
 
-static bool capture(struct as_target *t, bool *settled, struct as_error *err)
+static bool read_residency(struct as_target *t, bool *settled, struct as_error *err)
 {
     t->residency.runs.count = 0;
     for (size_t i = 0; i < t->mappings.count; i++) {
         struct as_mapping *m = &t->mappings.items[i];
         m->recorded = false;
         bool whole = worth_it(t, m);
-        if ((whole || may_swap(m)) && !capture_mapping(t, m, whole, settled, err))
+        if ((whole || may_swap(m)) && !read_mapping(t, m, whole, settled, err))
             return false;
     }
     return true;
 }
 
-// Captures while another thread counts. *settled: that was enough, for the counts have nothing to add.
-static bool capture_and_count(struct as_target *t, bool *settled, struct as_error *err)
+// Reads the residency while another thread counts. *settled: that was enough, for the counts have nothing to add.
+static bool read_and_count(struct as_target *t, bool *settled, struct as_error *err)
 {
     struct as_error why;
     *settled = true;
-    if (!capture(t, settled, &why))
+    if (!read_residency(t, settled, &why))
         *settled = false;
     t->counts.pending = false;
     if (!t->ops->residency.count_end(t, err))
@@ -127,11 +127,11 @@ static bool capture_and_count(struct as_target *t, bool *settled, struct as_erro
     return true;
 }
 
-bool as_target_record_residency(struct as_target *t, struct as_error *err)
+bool as_target_read_residency_map(struct as_target *t, struct as_error *err)
 {
     bool settled = false;
     if (t->counts.pending && t->ops->residency.count_begin && t->ops->residency.count_begin(t)) {
-        if (!capture_and_count(t, &settled, err))
+        if (!read_and_count(t, &settled, err))
             return false;
         if (!settled)
             t->residency.note = NULL; // said without the counts
@@ -140,7 +140,7 @@ bool as_target_record_residency(struct as_target *t, struct as_error *err)
         if (!t->ops->residency.count(t, err))
             return false;
     }
-    return settled || capture(t, &settled, err);
+    return settled || read_residency(t, &settled, err);
 }
 
 size_t as_residency_run_from(const struct as_target *t, uint64_t address)
@@ -159,7 +159,7 @@ size_t as_residency_run_from(const struct as_target *t, uint64_t address)
     return low;
 }
 
-static void fill(const struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
+static void fill_residency(const struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
 {
     memset(pages, 0, (end - start) / t->page_size);
     for (size_t i = as_residency_run_from(t, start);
@@ -204,7 +204,7 @@ bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint
         const struct as_mapping *m = as_target_mapping_at(t, start);
         uint64_t to = m && m->end < end ? m->end : end;
         if (m && m->recorded)
-            fill(t, start, to, pages);
+            fill_residency(t, start, to, pages);
         else if (!t->ops->residency.pages(t, start, to, pages, err))
             return false;
         pages += (to - start) / t->page_size;

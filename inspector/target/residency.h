@@ -15,7 +15,7 @@ struct as_residency_ops {
     // where there is none. Costs what is resident there rather than what is reserved, as far as the kernel lets us: pagemap
     // (before Linux 6.7) has 8 bytes for each page, resident or not. NULL: that is never known.
     uint64_t (*absent_until)(struct as_target *t, uint64_t start, uint64_t end);
-    // As `pages`, of the target itself while a clone of it is looked at (present or absent, no more). False: there is no clone, or
+    // As `pages`, of the target itself while a clone of it is inspected (present or absent, no more). False: there is no clone, or
     // the kernel would not say. NULL: there is no clone ever.
     bool (*kept)(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages);
     // Reads the mappings anew, and what is resident of each of them now. NULL: it is never known.
@@ -26,7 +26,7 @@ struct as_residency_ops {
     bool (*count_end)(struct as_target *t, struct as_error *err);
     // Has the kernel move pages to swap, as far as it will. NULL: reading brings nothing back from there.
     void (*page_out)(struct as_target *t, const struct as_range *ranges, size_t count);
-    // Is there room for so many bytes to come back from swap, with a margin; 0: is the least left that must be at any moment? False: `why`
+    // Is there room for so many bytes to come back from swap, with a margin; 0: is the least left that must be at any time? False: `why`
     // says which limit is too near. NULL: there always is.
     bool (*has_room)(struct as_target *t, uint64_t bytes, char *why, size_t size);
 };
@@ -37,7 +37,7 @@ enum as_fetch { AS_FETCH_UNASKED = 0, AS_FETCH_ALLOWED, AS_FETCH_REFUSED };
 // Sums over the mappings, bytes. AS_UNKNOWN in a core, and until the target is counted.
 struct as_target_counts {
     uint64_t rss, swap, shared;
-    bool pending; // the target stands still, and is counted by as_target_record_residency
+    bool pending; // the target stands still, and is counted by as_target_read_residency_map
 };
 
 // A running process's status as it was opened, bytes: it lags. AS_UNKNOWN: not known.
@@ -59,13 +59,13 @@ struct as_target_residency {
 
 // Records the residency of all private anonymous memory of which anything is resident or swapped. Call it right after the stop
 // and before any read: a read changes residency.
-bool as_target_record_residency(struct as_target *t, struct as_error *err);
+bool as_target_read_residency_map(struct as_target *t, struct as_error *err);
 
 // One byte of AS_RES_* per page of [start, end): as recorded, else as the kernel says now (as_residency_ops.pages).
 bool as_target_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
-// Which pages of [start, end) the target itself has in its page tables, while a clone of it is looked at: of memory that a clone
-// shares with it, or does not inherit. The target runs on. False: no clone is looked at, or the kernel would not say.
+// Which pages of [start, end) the target itself has in its page tables, while a clone of it is inspected: of memory that a clone
+// shares with it, or does not inherit. The target runs on. False: no clone is inspected, or the kernel would not say.
 bool as_target_kept_pages(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages);
 
 // How many bytes of [start, end), of any alignment, lie on resident pages; AS_UNKNOWN where that is not known of each of them.

@@ -14,7 +14,7 @@
 
 // The memory itself, as far as it is mapped readable and private without a gap (a shared file that is cut short raises
 // SIGBUS; a copy made by the kernel just ends before it). By the mappings as they were read last: the caller
-// sees to it that what it looks at is not unmapped meanwhile (it holds the arena's lock).
+// sees to it that what it inspects is not unmapped meanwhile (it holds the arena's lock).
 static const void *self_in_place(struct as_target *t, uint64_t address, size_t *length)
 {
     for (size_t i = 0; i < t->in_place.ranges.count; ++i) {
@@ -116,7 +116,7 @@ enum {
 static bool ask_again(size_t count, void **addresses, int *status, const uint8_t *in_transit)
 {
     void *left[ASKED];
-    int told[ASKED];
+    int nodes[ASKED];
     size_t many = 0;
     for (size_t i = 0; i < count; ++i)
         if (in_transit[i])
@@ -124,11 +124,11 @@ static bool ask_again(size_t count, void **addresses, int *status, const uint8_t
     if (many == 0)
         return false;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    if (syscall(SYS_move_pages, 0, many, left, NULL, told, 0) != 0)
+    if (syscall(SYS_move_pages, 0, many, left, NULL, nodes, 0) != 0)
         return false;
     for (size_t i = count; i-- > 0;)
         if (in_transit[i])
-            status[i] = told[--many];
+            status[i] = nodes[--many];
     return true;
 }
 
@@ -181,7 +181,7 @@ static bool machine_has_swap(void)
     return sysinfo(&about) != 0 || about.totalswap != 0;
 }
 
-// Without pagemap. mincore does not look at memory that is not mapped.
+// Without pagemap. mincore does not inspect memory that is not mapped.
 static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
 {
     if (as_process_of(t)->pagemap_fd >= 0)

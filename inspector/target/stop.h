@@ -28,7 +28,7 @@ struct as_stop_ops {
     // for ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
-    // As stop, but at a moment when no thread is in the middle of critical code, if such a moment comes soon: see
+    // As stop, but at a time when no thread is in the middle of critical code, if such a time comes soon: see
     // t->stop.outcome. NULL: nothing of the target runs.
     bool (*stop_clean)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // As stop_clean, but has the target clone itself then, copy-on-write, and run on: until resume all that is read is
@@ -36,7 +36,8 @@ struct as_stop_ops {
     // reason: this target cannot be cloned, or not now; it runs then. NULL: no target of this kind can.
     bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
-    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->stop.deadline_exceeded: it was let go. NULL: it cannot
+    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->stop.deadline_exceeded: it was let go. NULL: it
+    // cannot
     // go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whose memory we look at: a live process, a core file, or ourselves. One small interface, three backends.
+// Whose memory we inspect: a live process, a core file, or ourselves. One small interface, three backends.
 // Knows mappings, threads, bytes and residency; knows nothing of malloc. Nothing here ever writes to a target.
 #pragma once
 
@@ -69,7 +69,7 @@ const char *as_core_compression(const void *head, size_t length);
 // with a mapping. Without it which pages are resident can still be asked.
 struct as_target *as_target_open_self(bool counted, struct as_error *err);
 
-// Is it ourselves? The agent looks at nothing else: the compiler leaves out of the agent what only other targets need.
+// Is it ourselves? The agent inspects nothing else: the compiler leaves out of the agent what only other targets need.
 static inline bool as_target_is_self(const struct as_target *t)
 {
 #ifdef AS_AGENT

@@ -4,52 +4,52 @@
 
 #include "trace/trace.h"
 
-enum { AS_RECORD_MOMENTS = 200, AS_RECORD_LIFETIMES = 10 };
+enum { AS_TRACE_POINTS = 200, AS_TRACE_LIFETIMES = 10 };
 
-struct as_record_sum {
+struct as_trace_sum {
     uint64_t count, bytes;
 };
 
-struct as_record_site {
-    struct as_record_sum allocated, temporary, in_use, peak;
+struct as_trace_site {
+    struct as_trace_sum allocated, temporary, in_use, peak;
     uint64_t epoch; // which peak `peak` is of
 };
 
-// By the record's time, in parts of equal length: the most bytes in use within the part, and the blocks at that moment.
-struct as_record_moment {
-    struct as_record_sum most;
+// By the record's time, in parts of equal length: the most bytes in use within the part, and the blocks at that poll.
+struct as_trace_point {
+    struct as_trace_sum most;
     uint64_t allocations;
 };
 
-struct as_record_account {
+struct as_trace_account {
     uint64_t events;
-    struct as_record_sum allocated;    // by all functions; realloc's whole new size
-    uint64_t frees;                    // realloc's included
-    uint64_t moved, resized;           // by realloc
-    uint64_t unknown_frees;            // of blocks that the record does not know: from before it, or lost
-    uint64_t replaced;                 // allocations where the record still had a block: its free() is not in it
-    uint64_t backwards;                // events that a thread has at an earlier time than the one before
-    struct as_record_sum temporary;    // freed by their own thread before it allocated again
-    struct as_record_sum in_use, peak; // at the end
+    struct as_trace_sum allocated;    // by all functions; realloc's whole new size
+    uint64_t frees;                   // realloc's included
+    uint64_t moved, resized;          // by realloc
+    uint64_t unknown_frees;           // of blocks that the record does not know: from before it, or lost
+    uint64_t replaced;                // allocations where the record still had a block: its free() is not in it
+    uint64_t backwards;               // events that a thread has at an earlier time than the one before
+    struct as_trace_sum temporary;    // freed by their own thread before it allocated again
+    struct as_trace_sum in_use, peak; // at the end
     uint64_t peak_ticks;
-    struct as_record_sum without_stack;                  // of `allocated`
-    struct as_record_sum lifetimes[AS_RECORD_LIFETIMES]; // below 1 us, 10 us, ...; the last: all others
-    struct as_record_moment moments[AS_RECORD_MOMENTS];
+    struct as_trace_sum without_stack;                 // of `allocated`
+    struct as_trace_sum lifetimes[AS_TRACE_LIFETIMES]; // below 1 us, 10 us, ...; the last: all others
+    struct as_trace_point points[AS_TRACE_POINTS];
     uint64_t lost_allocations, lost_frees;
     uint32_t threads;
-    AS_VEC(struct as_record_site) sites; // by context; those of unknown stacks at 1
+    AS_VEC(struct as_trace_site) sites; // by context; those of unknown stacks at 1
     // While it is made.
-    struct as_record_block_in_use *table;
+    struct as_trace_block_in_use *table;
     size_t capacity, count;
     uint64_t multipliers[2]; // of the table's hash: random, as the addresses are the file's
     uint64_t epoch;
-    size_t reached;                              // of the moments
-    uint64_t last[AS_RECORD_MOST_THREADS];       // the block that each thread allocated last; 0: freed
-    uint64_t last_times[AS_RECORD_MOST_THREADS]; // of each thread's events
+    size_t reached;                             // of the points
+    uint64_t last[AS_TRACE_MOST_THREADS];       // the block that each thread allocated last; 0: freed
+    uint64_t last_times[AS_TRACE_MOST_THREADS]; // of each thread's events
 };
 
-// Reads all events of a record that as_record_begin has begun.
-bool as_record_account(struct as_record_account *a, struct as_record *r, struct as_error *err);
+// Reads all events of a record that as_trace_begin has begun.
+bool as_trace_account(struct as_trace_account *a, struct as_trace *r, struct as_error *err);
 // The lifetime in nanoseconds below which lifetimes[i] are; UINT64_MAX for the last.
-uint64_t as_record_lifetime(size_t i);
-void as_record_account_free(struct as_record_account *a);
+uint64_t as_trace_lifetime(size_t i);
+void as_trace_account_free(struct as_trace_account *a);

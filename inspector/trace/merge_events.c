@@ -6,16 +6,16 @@
 #include <errno.h>
 #include <unistd.h>
 
-enum { PAYLOAD = AS_RECORD_MOST_BYTES - sizeof(struct as_record_block) };
+enum { PAYLOAD = AS_TRACE_MOST_BYTES - sizeof(struct as_trace_block) };
 
 static uint32_t words_of(uint32_t kind)
 {
-    return kind == AS_RECORD_FREE || kind == AS_RECORD_MOVED_FROM ? 1 : kind == AS_RECORD_ALIGNED ? 3 : 2;
+    return kind == AS_TRACE_FREE || kind == AS_TRACE_MOVED_FROM ? 1 : kind == AS_TRACE_ALIGNED ? 3 : 2;
 }
 
-static bool load_block(const struct as_record *r, struct as_record_cursor *c, struct as_error *err)
+static bool load_block(const struct as_trace *r, struct as_trace_cursor *c, struct as_error *err)
 {
-    const struct as_record_place *p = &r->places.items[c->next - 1];
+    const struct as_trace_place *p = &r->places.items[c->next - 1];
     size_t size = p->words * sizeof *c->words;
     if (!c->words && !(c->words = as_memory_map(PAYLOAD, "the events of a thread", err)))
         return false;
@@ -28,7 +28,7 @@ static bool load_block(const struct as_record *r, struct as_record_cursor *c, st
 }
 
 // The cursor's next event. *more false: it has no more.
-static bool step(struct as_record *r, struct as_record_cursor *c, bool *more, struct as_error *err)
+static bool step(struct as_trace *r, struct as_trace_cursor *c, bool *more, struct as_error *err)
 {
     for (;;) {
         if (c->at == c->count) {
@@ -40,9 +40,9 @@ static bool step(struct as_record *r, struct as_record_cursor *c, bool *more, st
             continue;
         }
         uint64_t word = c->words[c->at];
-        uint32_t kind = word & ((1U << AS_RECORD_KIND_BITS) - 1);
-        if (kind == AS_RECORD_TIME) {
-            c->time = word >> AS_RECORD_KIND_BITS;
+        uint32_t kind = word & ((1U << AS_TRACE_KIND_BITS) - 1);
+        if (kind == AS_TRACE_TIME) {
+            c->time = word >> AS_TRACE_KIND_BITS;
             c->at++;
             continue;
         }
@@ -52,12 +52,12 @@ static bool step(struct as_record *r, struct as_record_cursor *c, bool *more, st
             c->at = c->count;
             continue;
         }
-        c->time += word >> AS_RECORD_KIND_BITS & AS_RECORD_MOST_DELTA;
+        c->time += word >> AS_TRACE_KIND_BITS & AS_TRACE_MOST_DELTA;
         c->event.time = c->time;
         c->event.kind = kind;
-        c->event.address = word >> AS_RECORD_ADDRESS_SHIFT << 4;
-        c->event.context = words > 1 ? c->words[c->at + 1] & ((1U << AS_RECORD_CONTEXT_BITS) - 1) : 0;
-        c->event.size = words > 1 ? c->words[c->at + 1] >> AS_RECORD_CONTEXT_BITS : 0;
+        c->event.address = word >> AS_TRACE_ADDRESS_SHIFT << 4;
+        c->event.context = words > 1 ? c->words[c->at + 1] & ((1U << AS_TRACE_CONTEXT_BITS) - 1) : 0;
+        c->event.size = words > 1 ? c->words[c->at + 1] >> AS_TRACE_CONTEXT_BITS : 0;
         c->event.alignment = words > 2 ? c->words[c->at + 2] : 0;
         c->at += words;
         *more = true;
@@ -66,7 +66,7 @@ static bool step(struct as_record *r, struct as_record_cursor *c, bool *more, st
 }
 
 // At the same time, which a coarse clock has: the end of a block before the beginning of another.
-static bool comes_before(const struct as_record_event *a, const struct as_record_event *b)
+static bool comes_before(const struct as_trace_event *a, const struct as_trace_event *b)
 {
     uint32_t a_words = words_of(a->kind), b_words = words_of(b->kind);
     if (a->time != b->time)
@@ -74,9 +74,9 @@ static bool comes_before(const struct as_record_event *a, const struct as_record
     return (a_words > 1) != (b_words > 1) ? a_words < b_words : a->thread < b->thread;
 }
 
-static void sink(struct as_record *r, size_t at)
+static void sink(struct as_trace *r, size_t at)
 {
-    struct as_record_cursor moving = r->cursors[at];
+    struct as_trace_cursor moving = r->cursors[at];
     for (size_t below; (below = 2 * at + 1) < r->cursor_count; at = below) {
         if (below + 1 < r->cursor_count && comes_before(&r->cursors[below + 1].event, &r->cursors[below].event))
             below++;
@@ -87,24 +87,24 @@ static void sink(struct as_record *r, size_t at)
     r->cursors[at] = moving;
 }
 
-// Its memory goes to the place behind the heap's last one, where as_record_close finds it.
-static void drop_first(struct as_record *r)
+// Its memory goes to the place behind the heap's last one, where as_trace_close finds it.
+static void drop_first(struct as_trace *r)
 {
-    struct as_record_cursor done = r->cursors[0];
+    struct as_trace_cursor done = r->cursors[0];
     r->cursors[0] = r->cursors[--r->cursor_count];
     r->cursors[r->cursor_count] = done;
 }
 
-bool as_record_begin(struct as_record *r, struct as_error *err)
+bool as_trace_begin(struct as_trace *r, struct as_error *err)
 {
-    r->cursors = as_memory_map(AS_RECORD_MOST_THREADS * sizeof *r->cursors, "the threads of a record", err);
+    r->cursors = as_memory_map(AS_TRACE_MOST_THREADS * sizeof *r->cursors, "the threads of a record", err);
     if (!r->cursors)
         return false;
-    for (uint32_t i = 0; i < AS_RECORD_MOST_THREADS; i++) {
+    for (uint32_t i = 0; i < AS_TRACE_MOST_THREADS; i++) {
         bool more;
         if (!r->threads[i].first)
             continue;
-        struct as_record_cursor *c = &r->cursors[r->cursor_count];
+        struct as_trace_cursor *c = &r->cursors[r->cursor_count];
         c->next = r->threads[i].first;
         c->event.thread = i;
         c->time = 0; // of a thread without events
@@ -117,7 +117,7 @@ bool as_record_begin(struct as_record *r, struct as_error *err)
     return true;
 }
 
-bool as_record_next(struct as_record *r, struct as_record_event *event, struct as_error *err)
+bool as_trace_next(struct as_trace *r, struct as_trace_event *event, struct as_error *err)
 {
     bool more;
     if (r->cursor_count == 0)

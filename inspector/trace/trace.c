@@ -11,10 +11,10 @@
 enum {
     MOST_FRAMES = 256,
     MOST_MODULES = 0x7ffe, // the upper bit of an index is free (profile/tables.h)
-    PAYLOAD = AS_RECORD_MOST_BYTES - sizeof(struct as_record_block),
+    PAYLOAD = AS_TRACE_MOST_BYTES - sizeof(struct as_trace_block),
 };
 
-static bool read_at(const struct as_record *r, void *buffer, size_t size, uint64_t offset)
+static bool read_at(const struct as_trace *r, void *buffer, size_t size, uint64_t offset)
 {
     size_t got = 0;
     while (got < size) {
@@ -34,10 +34,10 @@ static bool contradicts(struct as_error *err, uint64_t offset, const char *what)
                    what);
 }
 
-static bool take_modules(struct as_record *r, const uint64_t *payload, uint32_t size, uint64_t at, struct as_error *err)
+static bool take_modules(struct as_trace *r, const uint64_t *payload, uint32_t size, uint64_t at, struct as_error *err)
 {
-    for (uint32_t i = 0; i < size / sizeof(struct as_record_module); i++) {
-        struct as_record_module *m = as_vec_add(&r->modules, err);
+    for (uint32_t i = 0; i < size / sizeof(struct as_trace_module); i++) {
+        struct as_trace_module *m = as_vec_add(&r->modules, err);
         if (!m)
             return false;
         memcpy(m, (const char *)payload + i * sizeof *m, sizeof *m);
@@ -50,45 +50,45 @@ static bool take_modules(struct as_record *r, const uint64_t *payload, uint32_t 
 
 // --- Stacks and contexts ---------------------------------------------------------------------------------------------
 
-static uint32_t next_context(const struct as_record *r)
+static uint32_t next_context(const struct as_trace *r)
 {
-    return (uint32_t)r->contexts.count + AS_RECORD_FIRST_CONTEXT;
+    return (uint32_t)r->contexts.count + AS_TRACE_FIRST_CONTEXT;
 }
 
-static bool make_room(struct as_record *r, uint32_t stacks, uint64_t at, struct as_error *err)
+static bool make_room(struct as_trace *r, uint32_t stacks, uint64_t at, struct as_error *err)
 {
-    if (next_context(r) >> AS_RECORD_CONTEXT_BITS || r->stacks.count + stacks > UINT32_MAX)
+    if (next_context(r) >> AS_TRACE_CONTEXT_BITS || r->stacks.count + stacks > UINT32_MAX)
         return contradicts(err, at, "more stacks than events can name");
     return as_vec_reserve(&r->contexts, 1, err) && as_vec_reserve(&r->stacks, stacks, err);
 }
 
 // The number of the stack of this frame and its caller's stack.
-static uint32_t add_stack(struct as_record *r, uint64_t frame, uint32_t caller)
+static uint32_t add_stack(struct as_trace *r, uint64_t frame, uint32_t caller)
 {
-    uint32_t depth = caller ? as_record_stack(r, caller)->depth + 1 : 1;
-    r->stacks.items[r->stacks.count++] = (struct as_record_stack){.frame = frame, .caller = caller, .depth = depth};
+    uint32_t depth = caller ? as_trace_stack(r, caller)->depth + 1 : 1;
+    r->stacks.items[r->stacks.count++] = (struct as_trace_stack){.frame = frame, .caller = caller, .depth = depth};
     return (uint32_t)r->stacks.count;
 }
 
-static void add_context(struct as_record *r, uint32_t stack, uint64_t word)
+static void add_context(struct as_trace *r, uint32_t stack, uint64_t word)
 {
     r->contexts.items[r->contexts.count++] =
-        (struct as_record_context){.stack = stack, .complete = word & AS_RECORD_COMPLETE};
+        (struct as_trace_context){.stack = stack, .complete = word & AS_TRACE_COMPLETE};
 }
 
 // Whether the words from `i` on begin with a context that may be there: all that it names is before it. (Without frames, it is not known.)
-static bool is_context(const struct as_record *r, const uint64_t *payload, uint32_t words, uint32_t i)
+static bool is_context(const struct as_trace *r, const uint64_t *payload, uint32_t words, uint32_t i)
 {
     uint32_t caller = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
     if (caller > r->stacks.count || count >= words - i)
         return false;
-    return count + (caller ? as_record_stack(r, caller)->depth : 0) <= MOST_FRAMES;
+    return count + (caller ? as_trace_stack(r, caller)->depth : 0) <= MOST_FRAMES;
 }
 
 // Each context has the frames that are new, outermost first.
-static bool take_stacks(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at, struct as_error *err)
+static bool take_stacks(struct as_trace *r, const uint64_t *payload, uint32_t words, uint64_t at, struct as_error *err)
 {
-    if (words == 0 || payload[0] != as_record_stacks_word(next_context(r), (uint32_t)r->stacks.count + 1))
+    if (words == 0 || payload[0] != as_trace_stacks_word(next_context(r), (uint32_t)r->stacks.count + 1))
         return contradicts(err, at, "stacks out of order");
     for (uint32_t i = 1; i < words;) {
         uint32_t stack = (uint32_t)payload[i], count = payload[i] >> 32 & 0xffff;
@@ -107,7 +107,7 @@ static bool take_stacks(struct as_record *r, const uint64_t *payload, uint32_t w
 // --- Interpreters ----------------------------------------------------------------------------------------------------
 
 // Adds a text, up to its first NUL. *at: where it is; 0: it is empty.
-static bool add_text(struct as_record *r, const char *text, size_t length, uint64_t *at, struct as_error *err)
+static bool add_text(struct as_trace *r, const char *text, size_t length, uint64_t *at, struct as_error *err)
 {
     length = strnlen(text, length);
     if (!as_vec_reserve(&r->texts, length + 2, err))
@@ -120,21 +120,21 @@ static bool add_text(struct as_record *r, const char *text, size_t length, uint6
     return true;
 }
 
-static bool take_functions(struct as_record *r, const uint64_t *payload, uint32_t words, uint64_t at,
+static bool take_functions(struct as_trace *r, const uint64_t *payload, uint32_t words, uint64_t at,
                            struct as_error *err)
 {
     for (uint32_t i = 0; i < words;) {
         uint32_t index = (uint32_t)payload[i], name = payload[i] >> 32 & 0xffff, file = (uint32_t)(payload[i] >> 48);
         uint32_t length = (name + file + 7) / 8;
         const char *text = (const char *)(payload + i + 1);
-        if (index >= AS_RECORD_MOST_FUNCTIONS || length >= words - i)
+        if (index >= AS_TRACE_MOST_FUNCTIONS || length >= words - i)
             return contradicts(err, at, "a function that does not fit");
         while (r->functions.count <= index) {
-            struct as_record_function *next = as_vec_add(&r->functions, err);
+            struct as_trace_function *next = as_vec_add(&r->functions, err);
             if (!next)
                 return false;
         }
-        struct as_record_function *f = &r->functions.items[index];
+        struct as_trace_function *f = &r->functions.items[index];
         if (!add_text(r, text, name, &f->name, err) || !add_text(r, text + name, file, &f->file, err))
             return false;
         i += 1 + length;
@@ -142,42 +142,42 @@ static bool take_functions(struct as_record *r, const uint64_t *payload, uint32_
     return true;
 }
 
-static bool add_interpreter(struct as_record *r, uint32_t language, uint32_t release, uint64_t at, struct as_error *err)
+static bool add_interpreter(struct as_trace *r, uint32_t language, uint32_t release, uint64_t at, struct as_error *err)
 {
     for (size_t i = 0; i < r->interpreters.count; i++)
         if (r->interpreters.items[i].language == language && r->interpreters.items[i].release == release)
             return true;
     if (release == 0)
         return true;
-    if (release > UINT16_MAX || r->interpreters.count == AS_RECORD_MOST_INTERPRETERS)
+    if (release > UINT16_MAX || r->interpreters.count == AS_TRACE_MOST_INTERPRETERS)
         return contradicts(err, at, "interpreters that no process has");
-    struct as_record_interpreter *added = as_vec_add(&r->interpreters, err);
+    struct as_trace_interpreter *added = as_vec_add(&r->interpreters, err);
     if (added)
-        *added = (struct as_record_interpreter){.language = language, .release = release};
+        *added = (struct as_trace_interpreter){.language = language, .release = release};
     return added != NULL;
 }
 
-static bool take_interpreters(struct as_record *r, const uint64_t *payload, uint32_t size, uint64_t at,
+static bool take_interpreters(struct as_trace *r, const uint64_t *payload, uint32_t size, uint64_t at,
                               struct as_error *err)
 {
-    const struct as_record_interpreters *now = (const void *)payload;
+    const struct as_trace_interpreters *now = (const void *)payload;
     if (size < sizeof *now)
         return true;
-    return add_interpreter(r, AS_RECORD_PYTHON, now->python, at, err) &&
-           add_interpreter(r, AS_RECORD_RUBY, now->ruby, at, err);
+    return add_interpreter(r, AS_TRACE_PYTHON, now->python, at, err) &&
+           add_interpreter(r, AS_TRACE_RUBY, now->ruby, at, err);
 }
 
 // --- Blocks ----------------------------------------------------------------------------------------------------------
 
-static bool take_events(struct as_record *r, const struct as_record_block *b, uint64_t at, struct as_error *err)
+static bool take_events(struct as_trace *r, const struct as_trace_block *b, uint64_t at, struct as_error *err)
 {
-    if (b->thread >= AS_RECORD_MOST_THREADS)
+    if (b->thread >= AS_TRACE_MOST_THREADS)
         return contradicts(err, at, "events of no thread");
-    struct as_record_place *place = as_vec_add(&r->places, err);
+    struct as_trace_place *place = as_vec_add(&r->places, err);
     if (!place)
         return false;
-    *place = (struct as_record_place){.offset = at + sizeof *b, .words = b->size / (uint32_t)sizeof(uint64_t)};
-    struct as_record_thread *t = &r->threads[b->thread];
+    *place = (struct as_trace_place){.offset = at + sizeof *b, .words = b->size / (uint32_t)sizeof(uint64_t)};
+    struct as_trace_thread *t = &r->threads[b->thread];
     uint32_t index = (uint32_t)r->places.count;
     if (t->last)
         r->places.items[t->last - 1].next = index;
@@ -187,11 +187,11 @@ static bool take_events(struct as_record *r, const struct as_record_block *b, ui
     return true;
 }
 
-static bool take_losses(struct as_record *r, const uint64_t *payload, uint32_t size, uint64_t at, struct as_error *err)
+static bool take_losses(struct as_trace *r, const uint64_t *payload, uint32_t size, uint64_t at, struct as_error *err)
 {
-    const struct as_record_loss *losses = (const void *)payload;
+    const struct as_trace_loss *losses = (const void *)payload;
     for (uint32_t i = 0; i < size / sizeof *losses; i++) {
-        if (losses[i].thread >= AS_RECORD_MOST_THREADS)
+        if (losses[i].thread >= AS_TRACE_MOST_THREADS)
             return contradicts(err, at, "a loss of no thread");
         r->threads[losses[i].thread].lost_allocations = losses[i].allocations;
         r->threads[losses[i].thread].lost_frees = losses[i].frees;
@@ -199,29 +199,29 @@ static bool take_losses(struct as_record *r, const uint64_t *payload, uint32_t s
     return true;
 }
 
-static bool take(struct as_record *r, const struct as_record_block *b, const uint64_t *payload, uint64_t at,
-                 struct as_error *err)
+static bool take_block(struct as_trace *r, const struct as_trace_block *b, const uint64_t *payload, uint64_t at,
+                       struct as_error *err)
 {
     switch (b->kind) {
-    case AS_RECORD_MODULES:
+    case AS_TRACE_MODULES:
         return take_modules(r, payload, b->size, at, err);
-    case AS_RECORD_STACKS:
+    case AS_TRACE_STACKS:
         return take_stacks(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
-    case AS_RECORD_FUNCTIONS:
+    case AS_TRACE_FUNCTIONS:
         return take_functions(r, payload, b->size / (uint32_t)sizeof *payload, at, err);
-    case AS_RECORD_EVENTS:
+    case AS_TRACE_EVENTS:
         return take_events(r, b, at, err);
-    case AS_RECORD_STATE:
+    case AS_TRACE_STATE:
         if (b->size >= sizeof r->last) {
             memcpy(&r->last, payload, sizeof r->last);
             r->first = r->first.monotonic ? r->first : r->last;
         }
         return true;
-    case AS_RECORD_LOSSES:
+    case AS_TRACE_LOSSES:
         return take_losses(r, payload, b->size, at, err);
-    case AS_RECORD_INTERPRETERS:
+    case AS_TRACE_INTERPRETERS:
         return take_interpreters(r, payload, b->size, at, err);
-    case AS_RECORD_END:
+    case AS_TRACE_END:
         if (b->size >= sizeof r->end)
             memcpy(&r->end, payload, sizeof r->end);
         return true;
@@ -232,37 +232,37 @@ static bool take(struct as_record *r, const struct as_record_block *b, const uin
 
 // --- The file ---------------------------------------------------------------------------------------------------------
 
-static bool read_block(const struct as_record *r, uint64_t at, uint64_t number, struct as_record_block *b,
+static bool read_block(const struct as_trace *r, uint64_t at, uint64_t number, struct as_trace_block *b,
                        uint64_t *payload)
 {
-    return r->size - at >= sizeof *b && read_at(r, b, sizeof *b, at) && b->magic == AS_RECORD_BLOCK &&
+    return r->size - at >= sizeof *b && read_at(r, b, sizeof *b, at) && b->magic == AS_TRACE_BLOCK &&
            b->number == number && b->size <= PAYLOAD && b->size % sizeof *payload == 0 &&
            r->size - at - sizeof *b >= b->size && read_at(r, payload, b->size, at + sizeof *b) &&
-           as_record_checksum(b, payload) == b->checksum;
+           as_trace_checksum(b, payload) == b->checksum;
 }
 
-static bool read_blocks(struct as_record *r, uint64_t *payload, const char *path, struct as_error *err)
+static bool read_blocks(struct as_trace *r, uint64_t *payload, const char *path, struct as_error *err)
 {
-    struct as_record_block b;
-    bool ok = read_block(r, 0, 0, &b, payload) && b.kind == AS_RECORD_HEAD && b.size >= sizeof r->head;
+    struct as_trace_block b;
+    bool ok = read_block(r, 0, 0, &b, payload) && b.kind == AS_TRACE_HEAD && b.size >= sizeof r->head;
     if (ok)
         memcpy(&r->head, payload, sizeof r->head);
-    if (!ok || r->head.magic != AS_RECORD_MAGIC)
+    if (!ok || r->head.magic != AS_TRACE_MAGIC)
         return as_fail(err, AS_BAD_INPUT, "'%s' is not a record (arenascope run --record)", path);
-    if (r->head.version != AS_RECORD_VERSION)
+    if (r->head.version != AS_TRACE_VERSION)
         return as_fail(err, AS_UNSUPPORTED, "'%s' is a record of version %u: this program reads version %d", path,
-                       r->head.version, AS_RECORD_VERSION);
+                       r->head.version, AS_TRACE_VERSION);
     r->head.program[sizeof r->head.program - 1] = '\0';
     r->whole = sizeof b + b.size;
     for (uint64_t number = 1; read_block(r, r->whole, number, &b, payload); number++) {
-        if (!take(r, &b, payload, r->whole, err))
+        if (!take_block(r, &b, payload, r->whole, err))
             return false;
         r->whole += sizeof b + b.size;
     }
     return true;
 }
 
-bool as_record_open(struct as_record *r, const char *path, struct as_error *err)
+bool as_trace_open(struct as_trace *r, const char *path, struct as_error *err)
 {
     struct stat status;
     memset(r, 0, sizeof *r);
@@ -278,11 +278,11 @@ bool as_record_open(struct as_record *r, const char *path, struct as_error *err)
     return ok;
 }
 
-void as_record_close(struct as_record *r)
+void as_trace_close(struct as_trace *r)
 {
-    for (size_t i = 0; r->cursors && i < AS_RECORD_MOST_THREADS; i++)
+    for (size_t i = 0; r->cursors && i < AS_TRACE_MOST_THREADS; i++)
         as_memory_unmap(r->cursors[i].words, PAYLOAD);
-    as_memory_unmap(r->cursors, AS_RECORD_MOST_THREADS * sizeof *r->cursors);
+    as_memory_unmap(r->cursors, AS_TRACE_MOST_THREADS * sizeof *r->cursors);
     r->cursors = NULL;
     as_vec_free(&r->places);
     as_vec_free(&r->modules);
@@ -296,10 +296,10 @@ void as_record_close(struct as_record *r)
     r->file = -1;
 }
 
-uint64_t as_record_time(const struct as_record *r, uint64_t ticks)
+uint64_t as_trace_time(const struct as_trace *r, uint64_t ticks)
 {
     uint64_t since = ticks > r->first.ticks ? ticks - r->first.ticks : 0;
-    if (r->head.clock == AS_RECORD_MONOTONIC)
+    if (r->head.clock == AS_TRACE_MONOTONIC)
         return since;
     if (r->last.ticks <= r->first.ticks || r->last.monotonic <= r->first.monotonic)
         return UINT64_MAX;
@@ -308,22 +308,22 @@ uint64_t as_record_time(const struct as_record *r, uint64_t ticks)
     return nanoseconds < (double)(UINT64_C(1) << 62) ? (uint64_t)nanoseconds : UINT64_MAX; // a damaged time
 }
 
-const struct as_record_context *as_record_context(const struct as_record *r, uint32_t id)
+const struct as_trace_context *as_trace_context(const struct as_trace *r, uint32_t id)
 {
-    if (id < AS_RECORD_FIRST_CONTEXT || id - AS_RECORD_FIRST_CONTEXT >= r->contexts.count)
+    if (id < AS_TRACE_FIRST_CONTEXT || id - AS_TRACE_FIRST_CONTEXT >= r->contexts.count)
         return NULL;
-    return &r->contexts.items[id - AS_RECORD_FIRST_CONTEXT];
+    return &r->contexts.items[id - AS_TRACE_FIRST_CONTEXT];
 }
 
-const struct as_record_stack *as_record_stack(const struct as_record *r, uint32_t number)
+const struct as_trace_stack *as_trace_stack(const struct as_trace *r, uint32_t number)
 {
     return &r->stacks.items[number - 1];
 }
 
-void as_record_line(const struct as_record *r, uint64_t frame, const char **name, const char **file, uint32_t *line)
+void as_trace_line(const struct as_trace *r, uint64_t frame, const char **name, const char **file, uint32_t *line)
 {
-    enum { INDEX_MASK = (1 << 24) - 1, LINE_MASK = (1 << AS_RECORD_LINE_BITS) - 1 };
-    uint64_t index = frame >> AS_RECORD_LINE_BITS & INDEX_MASK;
+    enum { INDEX_MASK = (1 << 24) - 1, LINE_MASK = (1 << AS_TRACE_LINE_BITS) - 1 };
+    uint64_t index = frame >> AS_TRACE_LINE_BITS & INDEX_MASK;
     bool known = index != 0 && index < r->functions.count;
     *name = known && r->texts.count > 0 ? r->texts.items + r->functions.items[index].name : "";
     *file = known && r->texts.count > 0 ? r->texts.items + r->functions.items[index].file : "";

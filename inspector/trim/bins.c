@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Through an arena's bins, from free chunk to free chunk, as malloc_trim itself goes: what is in a bin is free as long as the
-// lock is held, and nothing else needs to be looked at.
+// lock is held, and nothing else needs to be inspected.
 //
 // The difficulty is to continue where the slice before ended: while the lock was released, other threads took, merged and
 // added chunks, so that no address is certain to be a chunk's. The head of the bin is certain. So a slice begins at the head's
-// far end, and when its time is up in the middle of a list it rotates the list: the chunks that it has looked at move to the
+// far end, and when its time is up in the middle of a list it rotates the list: the chunks that it has inspected move to the
 // near end, where malloc adds too, and the next slice finds the others at the far end. Six links are written, all between
-// chunks that were looked at under this very lock; no chunk changes its state, size or bin, so there is nothing to be undone,
+// chunks that were inspected under this very lock; no chunk changes its state, size or bin, so there is nothing to be undone,
 // by us or by a child of fork(). The order does not matter to malloc: the unsorted bin is in no order, and of chunks of one
 // size in a large bin only the first matters (it has the links to the other sizes), which stays where it is.
 //
@@ -19,7 +19,7 @@
 
 enum { FIRST_LARGE = 64 }; // NSMALLBINS
 
-// True when `chunk`, which looks like a free chunk (as_is_free_chunk), is free by its successor's PREV_INUSE, too.
+// True when `chunk`, which resembles a free chunk (as_is_free_chunk), is free by its successor's PREV_INUSE, too.
 static bool is_free(uint64_t chunk)
 {
     uint64_t next = chunk + as_chunksize_at(chunk);
@@ -51,7 +51,7 @@ static enum as_trim_progress rotate_run(struct as_trim_pass *p, const struct run
     uint64_t far = run->far;
     uint64_t first = as_word(near + AS_OFFSET_FD);
     uint64_t last = as_word(far + AS_OFFSET_BK);
-    // All six links as they must be, both ways, before one is written. `first` alone has not been looked at in this slice.
+    // All six links as they must be, both ways, before one is written. `first` alone has not been inspected in this slice.
     if (!as_is_free_chunk(p, first) || !as_is_free_chunk(p, before) || before == near ||
         as_word(first + AS_OFFSET_BK) != near || as_word(before + AS_OFFSET_FD) != from ||
         as_word(from + AS_OFFSET_BK) != before || as_word(last + AS_OFFSET_FD) != far)
@@ -77,7 +77,7 @@ static enum as_trim_progress trim_run(struct as_trim_pass *p, const struct run *
         uint64_t size = as_chunksize_at(chunk);
         if (run->size != 0 && size != run->size)
             return as_trim_corrupt(p, "a large bin is not sorted");
-        // Once round, or as many bytes in chunks as the arena has: all chunks of the beginning have been looked at.
+        // Once round, or as many bytes in chunks as the arena has: all chunks of the beginning have been inspected.
         if (chunk == cursor->marker || cursor->seen > p->system_mem)
             break;
         uint64_t next = as_word(chunk + AS_OFFSET_BK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fastbins (to 2.42): what malloc_trim merges into the other bins before it looks for whole
+// The fastbins (to 2.42): what malloc_trim merges into the other bins before it searches for whole
 // pages. A chunk at a time, so that the lock can be released after any of them: it is popped as malloc pops it, and merged as
 // malloc_consolidate does.
 //
@@ -41,7 +41,7 @@ static enum as_trim_progress merge_one(struct as_trim_pass *p, int bin, uint64_t
         return as_trim_corrupt(p, "a fastbin's list leads to something other than its chunks");
     if (as_trim_merge_prepare(p, chunk, size, &merge) != AS_TRIM_DONE)
         return AS_TRIM_CORRUPT;
-    // Another thread may have pushed one before it: then that is the first now, and has to be looked at.
+    // Another thread may have pushed one before it: then that is the first now, and has to be inspected.
     if (__atomic_compare_exchange_n(list_of(p, bin), &chunk, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         as_trim_merge_do(p, &merge);
         p->cursor.seen += size;

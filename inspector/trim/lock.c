@@ -31,7 +31,7 @@ bool as_arena_lock(uint64_t arena, int32_t mutex_offset, uint64_t deadline_ns)
     while (__atomic_exchange_n(word, CONTENDED, __ATOMIC_ACQUIRE) != FREE) {
         long done = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, CONTENDED, &deadline, NULL,
                             FUTEX_BITSET_MATCH_ANY);
-        // The word stays at 2 when we give up: its holder wakes nobody then, which costs one system call.
+        // The word stays at 2 when we give up: its owner wakes nobody then, which costs one system call.
         if (done != 0 && errno != EAGAIN && errno != EINTR)
             return false;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The order is: look at everything, then write. Once the first word is written nothing can fail any more, so that no arena is
+// The order is: inspect everything, then write. Once the first word is written nothing can fail any more, so that no arena is
 // ever left half merged; and a heap in which anything is not as it must be is not written to at all.
 #include "trim/merge_chunks.h"
 

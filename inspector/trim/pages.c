@@ -2,7 +2,7 @@
 // Which of an arena's pages are in memory, which of them turned out to be free, and releasing them to the kernel.
 //
 // The kernel is asked once, before the pass and without the lock: a page that comes into memory later stays for the next
-// trim. So each page is released once at most, and a pass that looks at a chunk again finds nothing left to do there.
+// trim. So each page is released once at most, and a pass that reads a chunk again finds nothing left to do there.
 #define _GNU_SOURCE
 #include "trim/pages.h"
 #include "base/align.h"
@@ -43,7 +43,7 @@ static size_t region_from(const struct as_trim_pass *p, uint64_t address)
 }
 
 // Asks the kernel in steps: while it answers, mmap and brk wait, and malloc calls them under its locks.
-static bool ask(struct as_trim_pass *p, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
+static bool ask_kernel(struct as_trim_pass *p, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err)
 {
     for (uint64_t at = start; at < end; at += STEP * p->page_size) {
         uint64_t stop = end - at < STEP * p->page_size ? end : at + STEP * p->page_size;
@@ -77,7 +77,7 @@ bool as_trim_pages_read(struct as_trim_pass *p, struct as_error *err)
         *r = (struct as_trim_region){.start = start, .end = end, .first = p->pages.count};
         p->pages.count += count;
         uint8_t *pages = p->pages.items + r->first;
-        if (!ask(p, start, end, pages, err))
+        if (!ask_kernel(p, start, end, pages, err))
             return false;
         for (size_t n = 0; n < count; n++)
             pages[n] = pages[n] & AS_RES_SWAPPED   ? AS_TRIM_SWAPPED
@@ -135,7 +135,7 @@ bool as_trim_pages_returned(struct as_trim_pass *p, uint8_t set, uint64_t *memor
         const struct as_trim_region *r = &p->regions.items[i];
         size_t count = (size_t)((r->end - r->start) / p->page_size);
         now.count = 0;
-        ok = as_vec_reserve(&now, count, err) && ask(p, r->start, r->end, now.items, err);
+        ok = as_vec_reserve(&now, count, err) && ask_kernel(p, r->start, r->end, now.items, err);
         known &= ok && count_gone(p->pages.items + r->first, now.items, count, set, gone);
     }
     as_vec_free(&now);
@@ -147,7 +147,7 @@ bool as_trim_pages_returned(struct as_trim_pass *p, uint8_t set, uint64_t *memor
     return ok;
 }
 
-// How many pages to hand over at a time, so that the clock is looked at often enough.
+// How many pages to hand over at a time, so that the clock is inspected often enough.
 static size_t pages_per_call(const struct as_trim_pass *p)
 {
     if (p->slice == UINT64_MAX)

@@ -39,8 +39,8 @@ enum as_trim_progress {
 struct as_trim_cursor {
     int bin;         // bins[] has two words for each, bin 1 (unsorted) first
     uint64_t size;   // of chunks: smaller ones in this bin are done
-    uint64_t marker; // the chunk of this size that was looked at first; 0: none yet
-    uint64_t seen;   // bytes in chunks of this size that were looked at
+    uint64_t marker; // the chunk of this size that was inspected first; 0: none yet
+    uint64_t seen;   // bytes in chunks of this size that were inspected
 };
 
 // Ranges of pages on their way back to the kernel. Always empty when the lock is released (as_trim_slice_end).
@@ -82,7 +82,7 @@ struct as_trim_pass {
     uint64_t slice; // to hold the lock for, about; UINT64_MAX: as long as it takes
     uint64_t began, longest;
     uint64_t page_ns;   // what a page costs to give back, as measured
-    unsigned unwatched; // steps since the clock was looked at
+    unsigned unwatched; // steps since the clock was inspected
 
     uint64_t released; // bytes handed to madvise
     int refusal;       // errno of the last madvise that failed; 0: none did

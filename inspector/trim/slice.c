@@ -150,7 +150,7 @@ void as_trim_slice_end(struct as_trim_pass *p)
     bool awaited = as_arena_unlock(p->arena, p->libc->layout.state.mutex);
     if (held > p->longest)
         p->longest = held;
-    // The woken thread needs a moment to take the lock. Half of the time is for the others.
+    // The woken thread needs some time to take the lock. Half of the time is for the others.
     if (awaited && p->slice != UINT64_MAX) {
         uint64_t rest = held > REST_LEAST_NS ? held : REST_LEAST_NS;
         struct timespec pause = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};

@@ -276,7 +276,7 @@ static bool by_malloc_trim(const struct as_trim_outcome *out)
     return true;
 }
 
-static void finish(struct as_trim_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
+static void finish_arena(struct as_trim_pass *p, struct as_trim_arena *arena, uint8_t set, struct as_trim_outcome *out)
 {
     struct as_error why;
     char which[CALLED];
@@ -306,7 +306,7 @@ static void trim_all(struct passes *all, const struct as_libc *libc, const struc
         struct as_error why;
         if (!arena->skipped && !trim(p, arena, unbounded, done_here, &why))
             skip(out, i, &why);
-        finish(p, arena, done_here ? 0 : AS_TRIM_RELEASED, out);
+        finish_arena(p, arena, done_here ? 0 : AS_TRIM_RELEASED, out);
         if (done_here) // how long malloc_trim holds a lock, and how much it hands over, cannot be seen
             arena->longest_hold_ns = arena->released = AS_UNKNOWN;
     }

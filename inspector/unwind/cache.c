@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Without the C library's stdio and as_output, which format: a process may be looked at while any of its threads hold their locks.
+// Without the C library's stdio and as_output, which format: a process may be inspected while any of its threads hold their locks.
 #define _GNU_SOURCE
 #include "unwind/cache.h"
 
@@ -18,7 +18,7 @@
 
 enum { NAME = 2 * AS_UNWIND_ID + 32 };
 
-static char *append(char *at, const char *end, const char *text)
+static char *append_to_path(char *at, const char *end, const char *text)
 {
     while (*text && at + 1 < end)
         *at++ = *text++;
@@ -92,11 +92,11 @@ bool as_unwind_cache_directory(char *path, size_t size)
     const char *end = path + size;
     if (size == 0 || ((!cache || *cache != '/') && (!home || *home != '/')))
         return false;
-    char *at = append(path, end, cache && *cache == '/' ? cache : home);
+    char *at = append_to_path(path, end, cache && *cache == '/' ? cache : home);
     if (!cache || *cache != '/')
-        at = append(at, end, "/.cache");
+        at = append_to_path(at, end, "/.cache");
     mkdir(path, 0700); // it may be there
-    at = append(at, end, "/arenascope");
+    at = append_to_path(at, end, "/arenascope");
     mkdir(path, 0700);
     if (at + 1 == end) // cut off
         return false;
@@ -111,7 +111,7 @@ static void name_file(char *name, const struct as_unwind_image *image)
 {
     static const char version[] = {'0' + AS_UNWIND_VERSION, '\0'};
     char *at = append_hex(name, name + NAME, image->id, image->id_size);
-    append(append(at, name + NAME, ".unwind"), name + NAME, version);
+    append_to_path(append_to_path(at, name + NAME, ".unwind"), name + NAME, version);
 }
 
 static bool read_file(struct as_unwind_table *table, const struct as_unwind_image *image, int directory,
@@ -129,7 +129,7 @@ static bool read_file(struct as_unwind_table *table, const struct as_unwind_imag
     if (memory == MAP_FAILED)
         return false;
     if (as_unwind_table_read(table, memory, (size_t)st.st_size, image)) {
-        // All of it was read for the checksum. Little of it will be looked at: that alone is in memory then.
+        // All of it was read for the checksum. Little of it will be inspected: that alone is in memory then.
         madvise(memory, (size_t)st.st_size, MADV_DONTNEED);
         return true;
     }
@@ -182,8 +182,9 @@ static bool write_file(const struct as_unwind_table *table, int directory, const
     char temporary[NAME];
     if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random)
         return false;
-    append(append_hex(append(temporary, temporary + NAME, ".arenascope-"), temporary + NAME, random, sizeof random),
-           temporary + NAME, ".partial");
+    append_to_path(append_hex(append_to_path(temporary, temporary + NAME, ".arenascope-"), temporary + NAME, random,
+                              sizeof random),
+                   temporary + NAME, ".partial");
     int fd = openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;

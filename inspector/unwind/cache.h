@@ -8,7 +8,8 @@
 // none, where it is another user's or others may write into it, and in a setuid program. Reads the environment.
 bool as_unwind_cache_directory(char *path, size_t size);
 
-// A number that says which seccomp filters the calling thread is under: with a further one it is another; 0: none is known (there is none, or /proc
+// A number that says which seccomp filters the calling thread is under: with a further one it is another; 0: none is known (there is none,
+// or /proc
 // cannot be read). What is called for it is what the loader calls for a library: open, read, close.
 uint64_t as_unwind_cache_filters(void);
 

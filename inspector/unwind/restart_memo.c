@@ -7,7 +7,7 @@ struct again {
     uint64_t generation; // of the modules
     struct stack_walk walk;
     size_t count;  // frames that have been unwound
-    size_t cursor; // no frame of the last stack before this one is looked for any more
+    size_t cursor; // no frame of the last stack before this one is searched for any more
     bool plain;    // what can be compared
 };
 
@@ -92,7 +92,7 @@ static inline bool is_known(struct again *a)
 }
 
 // In front of the frames of the last stack that are there still: `kept` of them.
-static void keep(struct again *a, size_t kept)
+static void keep_frames(struct again *a, size_t kept)
 {
     struct as_unwind_last *last = a->last;
     last->count = 0;
@@ -143,6 +143,6 @@ size_t as_unwind_again(const struct as_unwind_modules *modules, const struct as_
     if (known)
         last->fresh[a.count - 1].uses_fp = outer[-1].uses_fp;
     if (a.plain && (known || result == ENDED))
-        keep(&a, kept);
+        keep_frames(&a, kept);
     return count;
 }

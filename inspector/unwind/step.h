@@ -215,7 +215,8 @@ static uint64_t find_rule(const struct as_unwind_modules *modules, const struct 
     return rule;
 }
 
-// Where half of the entries have lost their place, there are twice as many from now on. An entry that is looked for elsewhere is found again.
+// Where half of the entries have lost their place, there are twice as many from now on. An entry that is searched for elsewhere is found
+// again.
 static inline void count_evicted(struct as_unwind_cache *cache)
 {
     size_t mask = atomic_load_explicit(&cache->mask, memory_order_relaxed);
@@ -275,7 +276,7 @@ static inline void put_frame(uintptr_t *pcs, const struct as_unwind_places *plac
         places->ends[i] = sp;
 }
 
-// again.c: as as_unwind_frames(), with a last stack.
+// restart_memo.c: as as_unwind_frames(), with a last stack.
 size_t as_unwind_again(const struct as_unwind_modules *modules, const struct as_unwind_registers *start,
                        const struct as_unwind_stacks *stacks, struct as_unwind_cache *cache,
                        struct as_unwind_last *last, uintptr_t *pcs, const struct as_unwind_places *places, size_t max,

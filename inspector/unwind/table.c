@@ -226,7 +226,7 @@ static void put_rows(const struct table_making *making, struct as_unwind_block *
 }
 
 // Puts the table together in memory of its own.
-static bool finish(struct table_making *making, struct as_unwind_table *table)
+static bool finish_table(struct table_making *making, struct as_unwind_table *table)
 {
     const struct as_unwind_image *image = making->image;
     size_t rows = making->offsets.count, blocks = count_blocks(making);
@@ -269,7 +269,7 @@ bool as_unwind_table_make(struct as_unwind_table *table, const struct as_unwind_
     if (ok) {
         number_of(&making, as_unwind_special(AS_UNWIND_NONE));
         add_functions(&making, &found);
-        ok = finish(&making, table);
+        ok = finish_table(&making, table);
     }
     as_memory_unmap(making.slots, SLOTS * sizeof *making.slots);
     as_vec_free(&making.offsets);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The rules of a module's code as a sorted table: made from .eh_frame once, or read from the cache (cache.h), where the table lies
 // as it does in memory. Four bytes a row: modules have few different rules, so that a row only names one; and rows that follow each other
-// are a block, from whose place theirs count. A search looks at the blocks' places, which are few, and at the rows of one block: so little
+// are a block, from whose place theirs count. A search inspects the blocks' places, which are few, and at the rows of one block: so little
 // of the table has to be in memory.
 #pragma once
 

@@ -49,7 +49,7 @@ module Arenascope
 
     # From now on, writes a dump whenever a condition is met, and keeps the newest in the directory `dumps`. The conditions are
     # words of ARENASCOPE_DUMP_AT in arenascope(7): "peak,+64M,rss=1G,every=10s,keep=8,dumps-size=1G"; nil: no more. The
-    # looks are made by a thread of the library's, without the GVL. A forked process has to ask for it itself.
+    # snapshots are made by a thread of the library's, without the GVL. A forked process has to ask for it itself.
     def dump_at(conditions, dumps: "arenascope.dumps", chunks: false)
       supported!
       Native.dump_at(conditions, dumps.respond_to?(:to_path) ? dumps.to_path : dumps, chunks)

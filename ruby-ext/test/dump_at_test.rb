@@ -20,7 +20,7 @@ class DumpAtTest < Minitest::Test
         #{WAIT}
         Dir.chdir(#{dir.inspect})
         Arenascope.dump_at("rss=64M,+16M,every=1s,keep=2", dumps: "here")
-        sleep 1.5 # the first look is where it begins
+        sleep 1.5 # the first snapshot is where it begins
         puts dumps(0).size
         held = ["x" * 80_000_000]
         puts dumps(1).last

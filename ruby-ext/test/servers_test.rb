@@ -37,7 +37,7 @@ class ServersTest < Minitest::Test
   end
 
   def test_puma_with_workers_and_the_plugin
-    # The thread looks once in a minute: what trims is the hook for idle moments.
+    # The thread inspects once in a minute: what trims is the hook for idle times.
     config = <<~RUBY
       require "arenascope"
       Arenascope.trim_after_gc!(min_interval: 60)

@@ -4,7 +4,7 @@
 require_relative "test_helper"
 require "tmpdir"
 
-class LookTest < Minitest::Test
+class SnapshotTest < Minitest::Test
   include InAnotherProcess
 
   TABLE = File.expand_path("../../inspector/model/rows.def", __dir__)
@@ -20,7 +20,7 @@ class LookTest < Minitest::Test
     assert_equal Arenascope::Summary.members, Arenascope::Summary.members.uniq
   end
 
-  # In a process whose only thread is the one that looks.
+  # In a process whose only thread is the one that inspects.
   def test_rows_add_up_to_what_is_resident
     rss, rows, *rest = run_ruby(<<~RUBY).split
       rows = %i[#{published("RESIDENT").join(" ")}]
@@ -29,7 +29,7 @@ class LookTest < Minitest::Test
       puts summary.in_use > 1_000_000, summary.frozen?
     RUBY
     assert_equal %w[true true], rest
-    # The look is the process's own work and takes memory itself, so it is not exact.
+    # The snapshot is the process's own work and takes memory itself, so it is not exact.
     assert_in_delta rss.to_i, rows.to_i, 2_000_000
   end
 
@@ -40,19 +40,19 @@ class LookTest < Minitest::Test
       (0...100_000).step(3) { |i| kept[i] = nil }
       GC.start
       GC.disable
-      looked = counts = nil
+      inspected = counts = nil
       2.times do
         counts = ObjectSpace.count_objects(counts || {})
         GC.stat(:heap_allocated_pages)
-        looked = Arenascope.summary
+        inspected = Arenascope.summary
       end
-      puts counts[:FREE] - looked.ruby_free_slots
-      puts looked.ruby_page_count, GC.stat(:heap_allocated_pages), looked.ruby_slots, counts[:TOTAL], looked.ruby_pages
+      puts counts[:FREE] - inspected.ruby_free_slots
+      puts inspected.ruby_page_count, GC.stat(:heap_allocated_pages), inspected.ruby_slots, counts[:TOTAL], inspected.ruby_pages
     RUBY
     pages, allocated, slots, total, bytes = found
     assert_equal [allocated, total], [pages, slots]
     assert_operator slots, :>, 100_000 # those that live keep the pages of all that were made
-    assert_includes 0..20, free # objects that were made from the count to the look
+    assert_includes 0..20, free # objects that were made from the count to the snapshot
     assert_includes (0.9 * pages * 16_000)..(pages * 65_536), bytes
   end
 

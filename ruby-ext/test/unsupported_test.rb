@@ -13,9 +13,9 @@ class UnsupportedTest < Minitest::Test
     raise if Arenascope.trim_after_gc!
     raise unless Arenascope.stop_trimming!.nil?
     raise unless Arenascope.trim_stats.to_a.sum.zero?
-    [-> { Arenascope.dump_on_signal("USR2") }, -> { Arenascope.summary }, -> { Arenascope.forecast }, -> { Arenascope.dump("x") }].each do |look|
-      look.call
-      raise "it looked"
+    [-> { Arenascope.dump_on_signal("USR2") }, -> { Arenascope.summary }, -> { Arenascope.forecast }, -> { Arenascope.dump("x") }].each do |snapshot|
+      snapshot.call
+      raise "it inspected"
     rescue Arenascope::UnsupportedError => e
       raise unless e.message.include?("glibc")
     end

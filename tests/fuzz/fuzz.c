@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "snapshot/snapshot.h"
 #include "cli/summary.h"
 #include "dump/dump.h"
 #include "graph/leaks.h"
@@ -11,6 +10,7 @@
 #include "graph/type_tree.h"
 #include "graph/vector_slack.h"
 #include "ledger/ledger.h"
+#include "snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,25 +170,25 @@ static void check_graph(struct as_graph *g)
     as_leaks_free(&leaks);
 }
 
-void fuzz_look(struct as_target *target, struct fuzz_wish wish)
+void fuzz_take_snapshot(struct as_target *target, struct fuzz_wish wish)
 {
     struct as_error err;
     struct as_dump_writer writer;
     struct as_store store;
     struct as_graph graph = {0};
-    const struct as_moment_reader reader = {as_graph_read, &graph, as_graph_begin};
+    const struct as_stopped_reader reader = {as_graph_read, &graph, as_graph_begin};
     fuzz_check(as_dump_begin(&writer, NULL, &err), "no dump in memory");
-    struct as_capture_options options = {.chunk_fd = writer.file.fd,
-                                         .chunk_start = AS_DUMP_DATA_START,
-                                         .objects = wish.objects ? &as_object_counting : NULL,
-                                         .reader = wish.objects ? NULL : &reader,
-                                         .profile = true,
-                                         .runtime_pages = true,
-                                         .malloc = wish.malloc,
-                                         .allowed_sources = wish.sources};
+    struct as_snapshot_options options = {.chunk_fd = writer.file.fd,
+                                          .chunk_start = AS_DUMP_DATA_START,
+                                          .objects = wish.objects ? &as_object_counting : NULL,
+                                          .reader = wish.objects ? NULL : &reader,
+                                          .profile = true,
+                                          .runtime_pages = true,
+                                          .malloc = wish.malloc,
+                                          .allowed_sources = wish.sources};
     bool ok = wish.objects || as_graph_open(&graph, target, wish.types, &err);
     fuzz_check(ok, "no memory for a few modules");
-    ok = as_capture(target, &options, &store, &err);
+    ok = as_snapshot_make(target, &options, &store, &err);
     fuzz_check(ok || (err.code != AS_OK && err.code != AS_INTERNAL), "a failure without a reason");
     if (ok && !wish.objects) {
         // The tree of owners takes the graph's edges: one of the two.

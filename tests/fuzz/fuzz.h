@@ -32,4 +32,4 @@ struct fuzz_wish {
 };
 // Takes a snapshot of a target, chunks and all, writes a dump of it and reads that back; checks that every heap is covered, and that
 // the sums over runtimes are right.
-void fuzz_look(struct as_target *target, struct fuzz_wish wish);
+void fuzz_take_snapshot(struct as_target *target, struct fuzz_wish wish);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The core reader, and behind it all that looks at a target: any bytes as a core file.
+// The core reader, and behind it all that reads a target: any bytes as a core file.
 #include "fuzz.h"
 
 #include "libc/libc.h"
@@ -14,11 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_check(err.code != AS_OK && err.code != AS_INTERNAL, "a failure without a reason");
         return 0;
     }
-    // The last byte says whether the files that the core names are looked at, which takes long; then not for DWARF: it would
+    // The last byte says whether the files that the core names are inspected, which takes long; then not for DWARF: it would
     // fuzz elfutils.
     bool files = data[size - 1] & 1;
-    fuzz_look(target,
-              (struct fuzz_wish){.sources = files ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : 1u << AS_LAYOUT_SCAN});
+    fuzz_take_snapshot(
+        target, (struct fuzz_wish){.sources = files ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : 1u << AS_LAYOUT_SCAN});
     as_target_close(target);
     return 0;
 }

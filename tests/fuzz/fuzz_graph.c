@@ -4,8 +4,8 @@
 #include "fuzz.h"
 #include "images.h"
 
-#include "snapshot/snapshot.h"
 #include "graph/graph.h"
+#include "snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,9 +70,9 @@ static void check_image(struct fuzzed *f, const char *name)
     struct as_graph graph;
     f->typed = strcmp(name, "typed") == 0;
     fuzz_check(as_graph_open(&graph, f->image.core, false, &err), "no memory for a few modules");
-    const struct as_moment_reader reader = {as_graph_read, &graph, as_graph_begin};
-    struct as_capture_options options = {.chunk_fd = -1, .malloc = &f->malloc, .reader = &reader};
-    bool ok = as_capture(f->image.core, &options, &s, &err) && as_graph_find_shapes(&graph, NULL, &err);
+    const struct as_stopped_reader reader = {as_graph_read, &graph, as_graph_begin};
+    struct as_snapshot_options options = {.chunk_fd = -1, .malloc = &f->malloc, .reader = &reader};
+    bool ok = as_snapshot_make(f->image.core, &options, &s, &err) && as_graph_find_shapes(&graph, NULL, &err);
     size_t found = ok ? add_typed(&f->image, &graph, wanted_of(name)) : 0;
     as_store_free(&s);
     as_graph_free(&graph);
@@ -88,16 +88,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void look(struct image *image)
+static void take_graph_snapshot(struct image *image)
 {
     const struct fuzzed *f = (const struct fuzzed *)image;
-    fuzz_look(image->core, (struct fuzz_wish){.malloc = &f->malloc, .types = f->typed});
-    fuzz_check(image->reads <= MOST_READS, "a look reads without end");
+    fuzz_take_snapshot(image->core, (struct fuzz_wish){.malloc = &f->malloc, .types = f->typed});
+    fuzz_check(image->reads <= MOST_READS, "a snapshot reads without end");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size >= HEADER)
-        image_try(&images_choose(data[0])->image, data + HEADER, size - HEADER, look);
+        image_try(&images_choose(data[0])->image, data + HEADER, size - HEADER, take_graph_snapshot);
     return 0;
 }

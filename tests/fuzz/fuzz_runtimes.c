@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The finders of runtimes' heaps, and what counts objects in them: cores of processes that have such heaps, real ones and forged
 // ones (the directory FUZZ_RUNTIMES), of which each input changes some words (image.h). The first byte of an input says which core, the
-// second what is wanted of the look.
+// second what is wanted of the snapshot.
 #include "fuzz.h"
 #include "images.h"
 
@@ -12,7 +12,7 @@
 enum { HEADER = 2, HEAD = 64 };
 
 // A search ends after a number of steps that depends on the size of the target alone. An image of these is read a few thousand times;
-// this is the bound of the finders, FREE_LOOKS of cpython.c and others, several times.
+// this is the bound of the finders, FREE_SNAPSHOTS of cpython.c and others, several times.
 static const uint64_t MOST_READS = UINT64_C(1) << 23;
 
 static bool objects;
@@ -35,9 +35,9 @@ static void check_image(struct fuzzed *f, const char *name)
 {
     struct as_error err;
     struct as_store s;
-    struct as_capture_options options = {.chunk_fd = -1, .malloc = &f->malloc};
+    struct as_snapshot_options options = {.chunk_fd = -1, .malloc = &f->malloc};
     image_add_content(&f->image);
-    bool found = as_capture(f->image.core, &options, &s, &err) && s.regions.count + s.ruby.count > 0;
+    bool found = as_snapshot_make(f->image.core, &options, &s, &err) && s.regions.count + s.ruby.count > 0;
     add_heads(&f->image, &s);
     as_store_free(&s);
     if (!found)
@@ -52,11 +52,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void look(struct image *image)
+static void take_objects_snapshot(struct image *image)
 {
     const struct fuzzed *f = (const struct fuzzed *)image;
-    fuzz_look(image->core, (struct fuzz_wish){.malloc = &f->malloc, .objects = objects});
-    fuzz_check(image->reads <= MOST_READS, "a look reads without end");
+    fuzz_take_snapshot(image->core, (struct fuzz_wish){.malloc = &f->malloc, .objects = objects});
+    fuzz_check(image->reads <= MOST_READS, "a snapshot reads without end");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -64,6 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < HEADER)
         return 0;
     objects = data[1] & 3; // the graph takes longer
-    image_try(&images_choose(data[0])->image, data + HEADER, size - HEADER, look);
+    image_try(&images_choose(data[0])->image, data + HEADER, size - HEADER, take_objects_snapshot);
     return 0;
 }

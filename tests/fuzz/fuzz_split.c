@@ -127,7 +127,7 @@ static void add_splits(struct as_dwarf_index *x, struct as_dwarf_splits *splits,
 }
 
 // Reads and looks up what an input is, of this module. Returns how many of the module's skeletons it, or the true file, has the rest of.
-static size_t look(const struct module *m, enum kind kind, const uint8_t *data, size_t size)
+static size_t read_input(const struct module *m, enum kind kind, const uint8_t *data, size_t size)
 {
     char why[128];
     struct as_elf input;
@@ -162,7 +162,7 @@ static void check_true(const struct module *m, enum kind kind, const char *end)
     snprintf(name, sizeof name, "%s%s", m->name, end);
     int fd = openat(intact, name, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
-    fuzz_check(got > 0 && look(m, kind, bytes, (size_t)got) > 0, name);
+    fuzz_check(got > 0 && read_input(m, kind, bytes, (size_t)got) > 0, name);
     close(fd);
 }
 
@@ -180,6 +180,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > 0)
-        look(&modules[data[0] / KINDS % module_count], data[0] % KINDS, data + 1, size - 1);
+        read_input(&modules[data[0] / KINDS % module_count], data[0] % KINDS, data + 1, size - 1);
     return 0;
 }

@@ -4,8 +4,8 @@
 #include "fuzz.h"
 #include "image.h"
 
-#include "snapshot/snapshot.h"
 #include "libc/libc.h"
+#include "snapshot/snapshot.h"
 
 #include <stdlib.h>
 
@@ -29,8 +29,8 @@ static void find_structures(void)
 {
     struct as_error err;
     struct as_store s;
-    struct as_capture_options options = {.chunk_fd = -1, .allowed_sources = SOURCES};
-    fuzz_check(as_capture(image.core, &options, &s, &err) && s.mallocs.count > 0, "the image holds no malloc");
+    struct as_snapshot_options options = {.chunk_fd = -1, .allowed_sources = SOURCES};
+    fuzz_check(as_snapshot_make(image.core, &options, &s, &err) && s.mallocs.count > 0, "the image holds no malloc");
     for (size_t i = 0; i < s.mallocs.count; i++)
         image_add_span(&image, s.mallocs.items[i].mp, 144);
     for (size_t i = 0; i < s.arenas.count; i++) {
@@ -55,13 +55,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void look(struct image *of)
+static void take_malloc_snapshot(struct image *of)
 {
-    fuzz_look(of->core, (struct fuzz_wish){.sources = SOURCES});
+    fuzz_take_snapshot(of->core, (struct fuzz_wish){.sources = SOURCES});
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    image_try(&image, data, size, look);
+    image_try(&image, data, size, take_malloc_snapshot);
     return 0;
 }

@@ -213,7 +213,7 @@ static void apply(const struct image *image, const struct image_patch *p, uint64
     }
 }
 
-void image_try(struct image *image, const uint8_t *data, size_t size, void (*look)(struct image *image))
+void image_try(struct image *image, const uint8_t *data, size_t size, void (*take_snapshot)(struct image *image))
 {
     struct {
         uint8_t *bytes;
@@ -235,7 +235,7 @@ void image_try(struct image *image, const uint8_t *data, size_t size, void (*loo
         memcpy(before[i].bytes, &word, WORD);
     }
     image->reads = 0;
-    look(image);
+    take_snapshot(image);
     while (count-- > 0)
         memcpy(before[count].bytes, &before[count].word, WORD);
 }

@@ -58,5 +58,5 @@ void image_add_content(struct image *image);
 // Adds the words that a structure begins with: each structure is changed as often as another, whatever their lengths.
 void image_add_head(struct image *image, uint64_t start, uint64_t length);
 
-// Applies the patches that `data` has, calls `look`, and takes the patches back.
-void image_try(struct image *image, const uint8_t *data, size_t size, void (*look)(struct image *image));
+// Applies the patches that `data` has, calls `snapshot`, and takes the patches back.
+void image_try(struct image *image, const uint8_t *data, size_t size, void (*take_snapshot)(struct image *image));

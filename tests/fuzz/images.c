@@ -39,7 +39,7 @@ static void open_image(const char *directory, const char *name, void (*prepare)(
     image_open(&f->image, path);
     image_use(&f->image);
     fuzz_check(as_malloc_find(f->image.core, AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF), &f->malloc, &err),
-               "no malloc could be looked for");
+               "no malloc could be searched for");
     count_resident(f->image.core);
     prepare(f, name);
 }

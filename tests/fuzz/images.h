@@ -9,12 +9,13 @@
 enum { MOST_IMAGES = 24 };
 
 struct fuzzed {
-    struct image image; // first: image_try gives it to `look`
+    struct image image; // first: image_try gives it to `snapshot`
     struct as_malloc malloc;
     bool typed; // by debug information
 };
 
-// Opens the cores in the directory that the environment variable `variable` names, in the order of their names, and calls `prepare` for each.
+// Opens the cores in the directory that the environment variable `variable` names, in the order of their names, and calls `prepare` for
+// each.
 // Ends the program, with a message, where there are none, or too many.
 void images_open(const char *variable, void (*prepare)(struct fuzzed *f, const char *name));
 

@@ -23,12 +23,12 @@ static void *keep(const char *kind, void *chunk)
 // capacity.
 static void lay_before_a_size(size_t words, size_t next_size)
 {
-    volatile uintptr_t *holder = held[count++] = calloc(words, sizeof *holder);
+    volatile uintptr_t *owner = held[count++] = calloc(words, sizeof *owner);
     void *next = malloc(next_size);
-    uintptr_t size = holder[words];
+    uintptr_t size = owner[words];
     void *made = size > LEAST ? keep("plain", calloc(1, size + 1)) : NULL;
-    holder[words - 2] = (uintptr_t)made;
-    holder[words - 1] = NUMBER;
+    owner[words - 2] = (uintptr_t)made;
+    owner[words - 1] = NUMBER;
     if (!next)
         exit(1);
 }
@@ -37,10 +37,10 @@ static void lay_before_a_size(size_t words, size_t next_size)
 static void lay_beside_a_file(void)
 {
     FILE *file = keep("FILE", fopen("/dev/null", "r"));
-    volatile uintptr_t *holder = held[count++] = calloc(3, sizeof *holder);
-    holder[0] = (uintptr_t)file;
-    holder[1] = NUMBER;
-    holder[2] = malloc_usable_size(file) - 1;
+    volatile uintptr_t *owner = held[count++] = calloc(3, sizeof *owner);
+    owner[0] = (uintptr_t)file;
+    owner[1] = NUMBER;
+    owner[2] = malloc_usable_size(file) - 1;
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 
 static atomic_bool stopping;
 static atomic_ulong calls, failures;
-static bool foreign; // a sanitizer's malloc answers here: what looks at glibc's has to say so
+static bool foreign; // a sanitizer's malloc answers here: what inspects glibc's has to say so
 
 static void expect(int code, int wanted, const char *what)
 {
@@ -48,7 +48,7 @@ static void *allocates(void *seed)
     return NULL;
 }
 
-static void *looks(void *unused)
+static void *inspects(void *unused)
 {
     int fd = memfd_create("dump", MFD_CLOEXEC);
     while (!stopping) {
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 {
     const char *malloc_is = getenv("CALLERS_MALLOC");
     foreign = malloc_is && strcmp(malloc_is, "foreign") == 0;
-    void *(*const runs[])(void *) = {allocates, allocates, looks, looks, trims, rules};
+    void *(*const runs[])(void *) = {allocates, allocates, inspects, inspects, trims, rules};
     enum { COUNT = sizeof runs / sizeof *runs };
     pthread_t threads[COUNT];
     for (uintptr_t i = 0; i < COUNT; i++)

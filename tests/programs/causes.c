@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A process for each cause of bloat that the report knows: makes it (argv[1]), says "ready", and waits to be looked at. On
+// A process for each cause of bloat that the report knows: makes it (argv[1]), says "ready", and waits to be inspected. On
 // SIGUSR1 it calls malloc_trim(0), and says "trimmed".
 #define _GNU_SOURCE
 #include <malloc.h>

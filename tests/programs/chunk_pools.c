@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// As a library with the name of HotSpot's: has variables as that of a ChunkPool (JDK 17, and 21), and what nearly looks like one. Prints
+// As a library with the name of HotSpot's: has variables as that of a ChunkPool (JDK 17, and 21), and what nearly resembles one. Prints
 // lines "KIND ADDRESS" (0x...), then "ready".
 #include <stdint.h>
 #include <stdio.h>

@@ -84,10 +84,10 @@ static uintptr_t own_mapping(void)
 
 static void block_signal(void)
 {
-    sigset_t told;
-    sigemptyset(&told);
-    sigaddset(&told, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &told, NULL);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
 }
 
 static void say(const char *text)
@@ -99,11 +99,11 @@ static void say(const char *text)
 static void wait_for_signal(void)
 {
     int got;
-    sigset_t told;
-    sigemptyset(&told);
-    sigaddset(&told, SIGUSR1);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
     say("ready");
-    sigwait(&told, &got);
+    sigwait(&signals, &got);
 }
 
 static void allocate_and_stay(void)

@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { BETWEEN = 1000 }; // faults between two looks at stdin
+enum { BETWEEN = 1000 }; // faults between two snapshots of stdin
 
 extern const char load_begins[], load_ends[];
 static char *guard; // a page that may not be read

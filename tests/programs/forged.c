@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// No Ruby, but memory that is made to look like one's heap, once it has been given a name that begins with "ruby": pages that
+// No Ruby, but memory that is made to resemble one's heap, once it has been given a name that begins with "ruby": pages that
 // point to their descriptors and back, linked, and in arrays as Ruby keeps them (inspector/runtimes/ruby_layouts.c). A search must
 // come to an end, and must not believe inconsistent structures.
 #define _GNU_SOURCE

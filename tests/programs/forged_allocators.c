@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like that of jemalloc, mimalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The tests
+// Memory that resembles that of jemalloc, mimalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The tests
 // run the kinds of PHP under the name php.
 //   jemalloc           a tree of pages with two extents, and the block that has their descriptors: what must be found
 //   jemalloc-lies      the same, but the descriptors say other addresses

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A C program with the note of Go's linker, and memory that looks like Go's heap and is not: `forged_go KIND` lays it out, says "ready"
+// A C program with the note of Go's linker, and memory that resembles Go's heap and is not: `forged_go KIND` lays it out, says "ready"
 // and waits.
 //   true     a table with two arenas, of which parts are there: what must be found
 //   empty    the same, but one of them has no memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like InnoDB's and is not: `mariadbd KIND` (under this name) lays it out, says "ready" and waits.
+// Memory that resembles InnoDB's and is not: `mariadbd KIND` (under this name) lays it out, says "ready" and waits.
 //   innodb             a buffer pool of two extents, and below it two buffers of the log: what must be found
 //   innodb-descriptor  the same, but one descriptor in the middle of the second extent has another address
 //   innodb-mark        the same, but the log's variable has another mark

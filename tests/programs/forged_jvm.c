@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like a Java virtual machine's and is not: `forged_jvm KIND` lays it out, says "ready" and waits. The tests run it
+// Memory that resembles a Java virtual machine's and is not: `forged_jvm KIND` lays it out, says "ready" and waits. The tests run it
 // under the name libjvm.so, and it exports what HotSpot's does.
 //   true        a heap of 1 MiB, of which half is committed, one code heap, and counters: what must be found
 //   counters    the same, but an entry of the counters has no length

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like that of tcmalloc, musl, mimalloc 3 or PartitionAlloc and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
+// Memory that resembles that of tcmalloc, musl, mimalloc 3 or PartitionAlloc and is not: `forged_mallocs KIND` lays it out, says "ready" and waits. It has a malloc of
 // its own, which nobody knows: such a one may be any.
 //   tcmalloc           three spans in one leaf, the sums over them, and the chunk of tcmalloc's own: what must be found
 //   tcmalloc-stale     the same, and words within a span that lead nowhere: they do not count

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like the arenas of a Python and is not: `forged_python KIND` lays it out, says "ready" and waits. The tests run
+// Memory that resembles the arenas of a Python and is not: `forged_python KIND` lays it out, says "ready" and waits. The tests run
 // it under the name python3.
 //   true      one arena as pymalloc has it: what must be found
 //   late      the same, at the end of a table whose other elements lost their arenas: what must be found, too
@@ -12,7 +12,7 @@
 //   numbers       the same, but two have the same number: only the first one's arena can be proven
 //   circle        the same, but the oldest leads to the newest
 //   first         the same, but the first one has a number
-// Arenas as pymalloc has them, with blocks that look like objects:
+// Arenas as pymalloc has them, with blocks that resemble objects:
 //   objects   lists, each of which owns the block behind it: what must be counted
 //   few       the same, in fewer arenas
 //   loop      the same, but a pool's list of free blocks leads back to its beginning

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Memory that looks like V8's heap and is not: `forged_v8 KIND` lays it out, says "ready" and waits. The tests run it under the name
+// Memory that resembles V8's heap and is not: `forged_v8 KIND` lays it out, says "ready" and waits. The tests run it under the name
 // node.
 //   true     four pages, one of them with large objects, and one behind another: what must be found
 //   address  the same, but each header says another address
 //   space    the same, but the space belongs to another heap
 //   size     the same, but the pages claim to be larger than the address space
-//   nested   the same, and inside of the first page something looks like a header
+//   nested   the same, and inside of the first page something resembles a header
 //   malloc   the same, and one page claims to reach over malloc's heap
 //   heaps    each page of many has a heap of its own
 //   apart    three pages whose headers lead to descriptors

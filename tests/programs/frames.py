@@ -215,7 +215,7 @@ def made_and_gone():
 
     Some are told of when they die: memory is allocated while the frame still names them.
     """
-    told = []
+    answer = []
     for number in range(200):
         before = number % 40
         source = "def made():\n" + "\n" * before + "    return bytearray(SIZE)\n"
@@ -224,7 +224,7 @@ def made_and_gone():
         code = space["made"].__code__
         addresses[id(code)] = addresses.get(id(code), 0) + 1
         if number % 3:
-            told.append(_weakref.ref(code, _functools.partial(dict.fromkeys, range(200))))
+            answer.append(_weakref.ref(code, _functools.partial(dict.fromkeys, range(200))))
         del code
         keep(space.pop("made")(), ("made", before + 2, "<made>"))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Has glibc make what it keeps in malloc's chunks: locales, conversions, the environment, the name service; and makes chunks that nearly
-// look like these. Prints lines "KIND ADDRESS" (0x...; somewhere in the chunk), of kind "decoy" for the latter, then "ready", and waits
+// resemble these. Prints lines "KIND ADDRESS" (0x...; somewhere in the chunk), of kind "decoy" for the latter, then "ready", and waits
 // for the end of its input.
 //     glibc_types LOCALE
 #define _GNU_SOURCE
@@ -147,7 +147,7 @@ static int compare(const void *a, const void *b)
 static void *tree;
 static void *pointers[MANY];
 
-// Each differs in one thing from what it looks like, or is held by the program, not by libc.
+// Each differs in one thing from what it resembles, or is held by the program, not by libc.
 static void make_decoys(void)
 {
     for (int i = 0; i < MANY; i++) {

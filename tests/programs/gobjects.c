@@ -56,7 +56,7 @@ int main(void)
         keep("HeldPrivate", g_object_new(held_private_get_type(), NULL));
         keep("HeldDerived", g_object_new(held_derived_get_type(), NULL));
         keep("HeldLarge", g_object_new(held_large_get_type(), NULL));
-        // One leads to a class, and is too large or too small; one leads to it from another place; one only to what looks like a class.
+        // One leads to a class, and is too large or too small; one leads to it from another place; one only to what resembles a class.
         void **decoy = keep("decoy", calloc(1, sizeof(HeldPlain) + (i % 2 ? 64 : 0) - (i % 2 ? 0 : 32)));
         decoy[0] = g_type_class_peek(held_plain_get_type());
         decoy = keep("decoy", calloc(1, sizeof(HeldPrivate) + (sizeof(HeldPrivatePrivate) + 15) / 16 * 16));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Knows its heap as a graph: says of each object where it is, what holds it, and whether it is lost. Prints lines
-// "HOLDER ADDRESS", then "ready", and waits for the end of its input. HOLDER: "direct" or "indirect" for what is lost, else
+// "OWNER ADDRESS", then "ready", and waits for the end of its input. OWNER: "direct" or "indirect" for what is lost, else
 // what the only pointer to the object lies in. Addresses are kept inverted, as this program's own memory is searched as well.
 // With LeakSanitizer (-DWITH_LSAN) it leaves out what that sanitizer does not search, and asks it instead of waiting.
 #include <atomic>
@@ -31,15 +31,15 @@ constexpr int MOST = 100'000;
 constexpr std::size_t MIB = 1 << 20;
 
 struct Known {
-    const char *holder;
+    const char *owner;
     std::uintptr_t inverted;
 };
 Known known[MOST];
 int known_count;
 
-template <typename T> T *know(const char *holder, T *object)
+template <typename T> T *know(const char *owner, T *object)
 {
-    known[known_count++] = {holder, ~reinterpret_cast<std::uintptr_t>(object)};
+    known[known_count++] = {owner, ~reinterpret_cast<std::uintptr_t>(object)};
     return object;
 }
 
@@ -198,7 +198,7 @@ Node *make_list(int length, const char *head, const char *others)
     know("indirect", car->name.data());
 }
 
-// In another arena. The thread's stack is gone before anybody looks: glibc would keep it, and all that lies there.
+// In another arena. The thread's stack is gone before anybody reads it: glibc would keep it, and all that lies there.
 void lose_in_a_thread()
 {
     pthread_attr_t attributes;
@@ -246,10 +246,10 @@ int main()
     std::_Exit(0);
 #endif
     for (int i = 0; i < known_count; i++)
-        std::printf("%s\t0x%zx\n", known[i].holder, static_cast<std::size_t>(~known[i].inverted));
+        std::printf("%s\t0x%zx\n", known[i].owner, static_cast<std::size_t>(~known[i].inverted));
     std::puts("ready");
     std::fflush(stdout);
     scrub();
     char byte;
-    std::_Exit(read(0, &byte, 1) == 0 && of_the_main_thread ? 0 : 1); // Valgrind looks then: nothing has been destroyed
+    std::_Exit(read(0, &byte, 1) == 0 && of_the_main_thread ? 0 : 1); // Valgrind searches then: nothing has been destroyed
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hostile HOW [WHAT]: a process that wants to harm who looks at it, or loads something into it. Says "ready"; ends when
+// hostile HOW [WHAT]: a process that wants to harm who inspects it, or loads something into it. Says "ready"; ends when
 // stdin does.
 //
 //   swaps FILE   whatever descriptor appears from 1000 on becomes one of FILE, which is opened for reading only

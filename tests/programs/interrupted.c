@@ -11,14 +11,14 @@
 
 enum { TRAP = 0x100 };
 
-static volatile sig_atomic_t told;
+static volatile sig_atomic_t signalled;
 static volatile uintptr_t entry;
 static void *(*volatile call)(size_t, size_t);
 
-static void on_told(int signal)
+static void on_signal(int signal)
 {
     (void)signal;
-    told = 1;
+    signalled = 1;
 }
 
 static void on_trap(int signal, siginfo_t *info, void *context)
@@ -35,14 +35,14 @@ static void on_trap(int signal, siginfo_t *info, void *context)
     int length = snprintf(text, sizeof text, "interrupted %lx\n", (unsigned long)pc);
     if (write(STDOUT_FILENO, text, (size_t)length) != length)
         abort();
-    while (!told)
+    while (!signalled)
         pause();
 }
 
 int main(void)
 {
     struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
-    struct sigaction other = {.sa_handler = on_told};
+    struct sigaction other = {.sa_handler = on_signal};
     call = calloc;
     entry = (uintptr_t)call;
     free(call(10, 10));

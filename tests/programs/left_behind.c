@@ -4,7 +4,7 @@
 //   left_behind HOW LIBRARY OTHER FILE
 //
 // HOW: "callback": by LIBRARY (allocates.c), in a callback of dl_iterate_phdr: this thread has the lock already, and keeps it. "jump": a
-// signal comes when the recorder looks for LIBRARY's table in its cache, and its handler leaves by siglongjmp. FILE gets the PID.
+// signal comes when the recorder searches for LIBRARY's table in its cache, and its handler leaves by siglongjmp. FILE gets the PID.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Holds structures of glibc, ld.so and zlib, of glib with -DWITH_GLIB, and chunks that nearly look like them. Prints lines
+// Holds structures of glibc, ld.so and zlib, of glib with -DWITH_GLIB, and chunks that nearly resemble them. Prints lines
 // "KIND ADDRESS" (0x...), of kind "decoy" for the latter, then "ready", and waits for the end of its input.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -135,7 +135,7 @@ struct {
     void *pointer;
 } before;
 
-// Each differs in one thing from what it looks like.
+// Each differs in one thing from what it resembles.
 static void make_decoys(void)
 {
     for (int i = 0; i < MANY; i++) {
@@ -196,7 +196,7 @@ static void use_glibc(void)
 #define obstack_chunk_free free
 static struct obstack objects;
 
-// Blocks of obstacks, and what looks like one; then what looks like PHP's strings and tables.
+// Blocks of obstacks, and what resembles one; then what resembles PHP's strings and tables.
 static void make_blocks(void)
 {
     obstack_init(&objects);

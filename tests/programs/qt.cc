@@ -220,15 +220,15 @@ void make_maps(int)
 void make_array_decoys()
 {
     for (int kind = 0; kind < 5; kind++) {
-        uint64_t *array = decoy(2 + 26 + 6 * (kind == 4)), *holder = decoy(3);
+        uint64_t *array = decoy(2 + 26 + 6 * (kind == 4)), *owner = decoy(3);
         auto *text = reinterpret_cast<char16_t *>(array + 2);
         for (int i = 0; i < (kind == 2 ? 101 : 50); i++)
             text[i] = 'a';
         array[0] = 1;
         array[1] = 100;
-        holder[0] = kind == 0 ? 0 : at(array);
-        holder[1] = at(kind == 1 ? array : array + 2);
-        holder[2] = kind == 2 ? 101 : kind == 3 ? 49 : 50;
+        owner[0] = kind == 0 ? 0 : at(array);
+        owner[1] = at(kind == 1 ? array : array + 2);
+        owner[2] = kind == 2 ? 101 : kind == 3 ? 49 : 50;
     }
 }
 

@@ -38,14 +38,14 @@ int plugin_throws(int depth)
 namespace
 {
 
-struct Holder {
+struct Keep {
     void *memory = malloc(123);
-    ~Holder()
+    ~Keep()
     {
         free(memory);
     }
 };
 
-Holder holder;
+Keep keep;
 
 } // namespace

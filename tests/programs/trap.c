@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Memory made to cost an inspector time: `trap KIND` lays it out, says "ready" and waits to be killed.
-//   chain     a thread's heap in which every 16 bytes look like a chunk that leads far away, and its first chunk is broken
+//   chain     a thread's heap in which every 16 bytes resemble a chunk that leads far away, and its first chunk is broken
 //   torn      a thread's heap in which a short chain breaks again and again
-//   maps      pages that each look like the start of an mmapped chunk with another inside, and are not
-//   segments  much memory that looks like a segment of the main arena, whose top is broken
+//   maps      pages that each resemble the start of an mmapped chunk with another inside, and are not
+//   segments  much memory that resembles a segment of the main arena, whose top is broken
 //   splinters many mappings, and a main arena whose top is broken
 //   honest    nothing of the kind, but as much memory in as many chunks: what the others' cost is measured against
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 enum { MEBIBYTE = 1 << 20, HEAP = 60 * MEBIBYTE, MEMORY = 512 * MEBIBYTE, MAPS = 30000 };
 
 static const char *kind;
-static void *volatile kept; // the compiler may leave out what nobody looks at
+static void *volatile kept; // the compiler may leave out what nobody inspects
 
 static void say_ready(void)
 {
@@ -68,7 +68,7 @@ static uint64_t *memory(size_t bytes)
 static void make_maps(void)
 {
     uint64_t *words = memory(MEMORY);
-    kept = malloc(MEBIBYTE); // so that there is one to be looked for
+    kept = malloc(MEBIBYTE); // so that there is one to be searched for
     for (size_t i = 0; i < MEMORY / 8; i += 512)
         words[i + 1] = UINT64_C(1) << 40 | 2; // more than there is
 }

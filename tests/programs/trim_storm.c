@@ -3,8 +3,8 @@
 // in use is found out. Told what to do by lines on stdin, each answered by lines and "end":
 //   storm SECONDS    all threads at it, then parked; says how many steps they took
 //   free PERCENT     frees that share of what is held
-//   check            looks at every byte that is held
-//   fork COUNT       during a second of storm, forks children that look at all they got, and use malloc
+//   check            inspects every byte that is held
+//   fork COUNT       during a second of storm, forks children that check all they got, and use malloc
 //   comb COUNT SIZE  frees COUNT blocks of a size, with one in use behind each
 //   sort             has malloc put what is unsorted into its bins
 //   lock             locks all memory, now and later

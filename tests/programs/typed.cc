@@ -94,7 +94,7 @@ struct Tagged {
     } what;
 };
 
-struct Holder {
+struct Container {
     void *anything;
     std::unique_ptr<net::Session> session;
     std::shared_ptr<Plain> shared;
@@ -161,7 +161,7 @@ struct flexible *samples;
 app::Registry registry;
 app::Registry *second;
 std::list<app::Plain> *list_in_a_chunk;
-std::vector<app::Holder *> holders;
+std::vector<app::Container *> containers;
 app::Shape *shape;
 app::Part *part;
 app::Tagged *tagged[100];
@@ -246,23 +246,23 @@ static void fill_registry(app::Registry *r, int count)
     }
 }
 
-static void fill_holders(int count)
+static void fill_containers(int count)
 {
     for (int i = 0; i < count; i++) {
-        auto *holder = know("app::Holder", new app::Holder{});
-        holders.push_back(holder);
-        holder->anything = know("!void", std::malloc(48));
-        holder->session.reset(make_session(i));
-        holder->shared = std::shared_ptr<app::Plain>(know("app::Plain", new app::Plain{}));
-        holder->maybe = make_address(i);
-        holder->plains.resize(5);
-        know("app::Plain[]", holder->plains.data());
-        holder->sessions.reserve(8);
-        holder->sessions.push_back(make_session(i));
-        know("app::net::Session*[]", holder->sessions.data());
-        holder->bits.resize(1000);
+        auto *container = know("app::Container", new app::Container{});
+        containers.push_back(container);
+        container->anything = know("!void", std::malloc(48));
+        container->session.reset(make_session(i));
+        container->shared = std::shared_ptr<app::Plain>(know("app::Plain", new app::Plain{}));
+        container->maybe = make_address(i);
+        container->plains.resize(5);
+        know("app::Plain[]", container->plains.data());
+        container->sessions.reserve(8);
+        container->sessions.push_back(make_session(i));
+        know("app::net::Session*[]", container->sessions.data());
+        container->bits.resize(1000);
     }
-    know("app::Holder*[]", holders.data());
+    know("app::Container*[]", containers.data());
 }
 
 static void fill_rest()
@@ -327,11 +327,11 @@ static void fill_soiled()
     know("app::net::Session*[]", partly);
     partly[0] = know("!app::net::Session", new app::net::Session{}); // which of them are in use nobody can know
     partly[1] = partly[2] = partly[0];
-    holders.push_back(know("app::Holder", new app::Holder{})); // for which there was room
+    containers.push_back(know("app::Container", new app::Container{})); // for which there was room
     soil(20 * sizeof(void *), session, session);
-    holders.back()->sessions.reserve(20);
-    holders.back()->sessions.push_back(recent[0]);
-    know("app::net::Session*[]", holders.back()->sessions.data());
+    containers.back()->sessions.reserve(20);
+    containers.back()->sessions.push_back(recent[0]);
+    know("app::net::Session*[]", containers.back()->sessions.data());
 }
 
 static void fill_conflicts()
@@ -362,7 +362,7 @@ int main()
     fill_registry(&registry, 2000);
     second = know("app::Registry", new app::Registry);
     fill_registry(second, 200);
-    fill_holders(500);
+    fill_containers(500);
     fill_rest();
     fill_soiled();
     fill_conflicts();

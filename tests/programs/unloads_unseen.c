@@ -62,7 +62,7 @@ static void run_python(void *library)
     void (*initialise)(int) = (void (*)(int))dlsym(library, "Py_InitializeEx");
     int (*run)(const char *) = (int (*)(const char *))dlsym(library, "PyRun_SimpleString");
     initialise(0);
-    usleep(50000); // whether it is initialised is looked at every 10 ms at the earliest
+    usleep(50000); // whether it is initialised is inspected every 10 ms at the earliest
     if (run("def f(n):\n    return [bytes(1000 + i) for i in range(n)]\nkept = f(1000)\n") != 0)
         exit(2);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program that knows every block malloc ever gave to it, to libc and to the loader: its own malloc, which is the process's,
-// notes each and passes it on to libc's. What a look finds in use must be this list, neither more nor less: no look at the
+// notes each and passes it on to libc's. What a snapshot finds in use must be this list, neither more nor less: no snapshot of the
 // beginning has to tell what libc made for itself. A libc that dlmopen loaded has nobody else who asks it for memory.
 //
 // Threads take turns to fill and empty slots, from the libcs in any order; some end, and what they hold stays. Lists and
@@ -355,7 +355,7 @@ static void leave_segment(void)
 }
 
 // Wants a threshold below 32 KiB. The distance of three pages from the map's start is no power of two, nor is the chunk's
-// place a multiple of one above a page's: a look cannot guess it.
+// place a multiple of one above a page's: a snapshot cannot guess it.
 static void move(void)
 {
     enum { PAGE = 4096, ALIGNMENT = 4 * PAGE, SIZE = 8 * PAGE, LARGE = 1 << 20, LEAD = 3 * PAGE - 16, TRIES = 1000 };

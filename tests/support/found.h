@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the finders and the walk make of a mock: all of it, in the order in which a capture asks (snapshot/worker.c).
+// What the finders and the walk make of a mock: all of it, in the order in which a snapshot asks (snapshot/worker.c).
 #pragma once
 
 #include "malloc/arenas.h"

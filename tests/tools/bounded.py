@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A look at a target that may be damaged, or hostile: within bounds of time and memory, with a documented end."""
+"""A snapshot of a target that may be damaged, or hostile: within bounds of time and memory, with a documented end."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def honest_seconds(arenadump: Path) -> float:
             trap.kill()
 
 
-def look(
+def take_snapshot(
     arenadump: harness.Arenadump, target: int | Path, scratch: Path, memory: int | None, *options: str
 ) -> Dump | None:
     """The dump of a target, made within the bounds; None where the inspector said why there is none."""
-    output = scratch / "look.dump"
+    output = scratch / "snapshot.dump"
     most = TIMES * honest_seconds(arenadump.path)
     limit = "unlimited" if memory is None else memory
     command = ["prlimit", f"--as={limit}", "--core=0", str(arenadump.path), "dump", "--chunks", "-o", str(output)]

@@ -34,7 +34,7 @@ def control_socket(pid: int) -> str:
     """The name of the agent's control socket."""
     held = set()
     for fd in (worker_thread(pid) / "fd").iterdir():
-        with suppress(FileNotFoundError):  # the agent opens other files for moments
+        with suppress(FileNotFoundError):  # the agent opens other files for instants
             held.add(re.sub(r"\D", "", str(fd.readlink())))
     lines = [line.split() for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()]
     (name,) = (words[7] for words in lines if words[3] == "00010000" and words[6] in held)

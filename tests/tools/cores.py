@@ -45,8 +45,8 @@ def gcore(pid: int, directory: Path) -> Path:
     return directory / f"gcore.{pid}"
 
 
-def lose_thread_pointers(core: Path, keeper: int) -> int:
-    """Clears fs_base of all threads but the `keeper`-th, as Linux 5.9 to 5.15 does with those that did not dump.
+def lose_thread_pointers(core: Path, survivor: int) -> int:
+    """Clears fs_base of all threads but the `survivor`-th, as Linux 5.9 to 5.15 does with those that did not dump.
 
     How many there were to clear. ELF-64 of x86-64: Elf64_Phdr, NT_PRSTATUS (1) with user_regs_struct from byte 112 on.
     """
@@ -62,7 +62,7 @@ def lose_thread_pointers(core: Path, keeper: int) -> int:
             name, length, kind = struct.unpack("<III", file.read(12))
             at += 12 + (name + 3) // 4 * 4
             if kind == 1:
-                if seen != keeper:
+                if seen != survivor:
                     file.seek(at + 112 + 21 * 8)
                     file.write(bytes(8))
                 seen += 1

@@ -73,10 +73,10 @@ class Libc:
 
     def command(self, program: Path | str, *args: str) -> list[str]:
         """The command that runs a program of this architecture under this libc."""
-        return [*told_to_take(self.loader, str(self.directory), self.arch), str(program), *args]
+        return [*command_with(self.loader, str(self.directory), self.arch), str(program), *args]
 
 
-def told_to_take(loader: Path, libraries: str, arch: str) -> list[str]:
+def command_with(loader: Path, libraries: str, arch: str) -> list[str]:
     """The command that runs a program by a loader, with these directories of libraries.
 
     On arm64 the loader of glibc 2.31 loses what the kernel tells the process, unless it leaves out an even number of

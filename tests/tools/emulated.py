@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of arm64 under qemu, with arm64's agent preloaded. Nobody can trace them: qemu's cores are looked at."""
+"""Programs of arm64 under qemu, with arm64's agent preloaded. Nobody can trace them: qemu's cores are inspected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Pope
 
 @contextmanager
 def core(stage: Stage, process: subprocess.Popen[bytes]) -> Iterator[Path]:
-    """The core that qemu writes when the process is ended by a signal, as long as it is looked at: it is large."""
+    """The core that qemu writes when the process is ended by a signal, as long as it is inspected: it is large."""
     process.send_signal(signal.SIGTRAP)
     process.wait()
     try:

@@ -32,7 +32,7 @@ OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 # An arenadump of which the tests can have each call, or those of one command, fail or wait.
 STALLS = """#!/bin/bash
 [[ $1 == {command} ]] || exec "{program}" "$@"
-[[ ! -e {folder}/fail ]] || {{ echo "arenadump: no right to look" >&2; exit 4; }}
+[[ ! -e {folder}/fail ]] || {{ echo "arenadump: no right to inspect" >&2; exit 4; }}
 if [[ -e {folder}/stall ]]; then
     touch {folder}/stalled
     while [[ -e {folder}/stall ]]; do sleep 0.05; done
@@ -68,10 +68,10 @@ class Exporter:
         assert kind.startswith("application/openmetrics-text; version=1.0.0")
         return {family.name: family for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
 
-    def after_turn(self, number: int = 1) -> dict[str, Metric]:
-        """The page after so many turns."""
+    def after_poll(self, number: int = 1) -> dict[str, Metric]:
+        """The page after so many polls."""
         end = time.monotonic() + 240
-        while value(page := self.scrape(), "arenascope_exporter_turns") < number:
+        while value(page := self.scrape(), "arenascope_exporter_polls") < number:
             assert time.monotonic() < end
             time.sleep(0.05)
         return page

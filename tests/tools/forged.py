@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program whose memory looks like a runtime's, under the name by which the inspector recognises that runtime."""
+"""A program whose memory resembles a runtime's, under the name by which the inspector recognises that runtime."""
 
 from __future__ import annotations
 

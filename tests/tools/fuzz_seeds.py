@@ -270,7 +270,7 @@ def frames(path: Path) -> bytes:
 
 
 def record(version: int) -> bytes:
-    """A full record without checksums, which fuzz_record repairs: a block of each kind, and each kind of event."""
+    """A trace without checksums, which fuzz_record repairs: a block of each kind, and each kind of event."""
 
     def block(kind: int, payload: bytes, thread: int = 0) -> bytes:
         return struct.pack("<IIIIQQ", 0, kind, len(payload), thread, 0, 0) + payload

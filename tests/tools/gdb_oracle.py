@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What gdb, with libc6-dbg's symbols, says of a process's malloc: the opinion that the inspector is held against.
 
-Two halves in one file: `look(...)` is for tests and starts gdb on this very file; inside gdb, the rest walks the lists
-by the names and types in the debug information, and prints JSON. Nothing here knows an offset.
+Two halves in one file: `snapshot(...)` is for tests and starts gdb on this very file; inside gdb, the rest walks the
+lists by the names and types in the debug information, and prints JSON. Nothing here knows an offset.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ except ImportError:
 MARK = "gdb-oracle: "
 
 
-def look(pid: int, debug_root: Path) -> dict[str, Any]:
+def take_snapshot(pid: int, debug_root: Path) -> dict[str, Any]:
     """The fields, lists and caches of a parked process whose libc's debug information lies unpacked in `debug_root`."""
     libc_base, libc = _mapped(pid, "libc")
     loader_base, loader = _mapped(pid, "ld")

@@ -43,7 +43,7 @@ int main(void)
 }
 """
 KEPT, KEPT_SIZE, FREED, FREED_SIZE = 100, 1000, 50, 3000
-LOOKS = 2  # of the timeline, at least
+SNAPSHOTS = 2  # of the timeline, at least
 
 
 def dump_name() -> str:
@@ -51,7 +51,7 @@ def dump_name() -> str:
 
 
 def trace_name() -> str:
-    found = re.search(r"AS_RECORD_VERSION = (\d+)", (ROOT / "inspector/trace/format.h").read_text())
+    found = re.search(r"AS_TRACE_VERSION = (\d+)", (ROOT / "inspector/trace/format.h").read_text())
     assert found
     return f"trace-{found[1]}"
 
@@ -70,7 +70,7 @@ def make_trace(path: Path, program: Path) -> None:
     command = [sys.executable, "-m", "arenascope", "agent-path"]
     agent = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     copy = shutil.copy(agent, program.parent)
-    environment = {**os.environ, "LD_PRELOAD": str(copy), "ARENASCOPE_PROFILE_RECORD": str(path)}
+    environment = {**os.environ, "LD_PRELOAD": str(copy), "ARENASCOPE_PROFILE_TRACE": str(path)}
     subprocess.run([program], env=environment, stdin=subprocess.DEVNULL, check=True)
 
 

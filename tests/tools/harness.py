@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The truth harness: tests/programs/churn under some libc, and arenadump's look at it, both as Python values."""
+"""The truth harness: tests/programs/churn under some libc, and arenadump's snapshot of it, both as Python values."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class Arenadump:
         return found
 
 
-def few(told: Any) -> Any:
+def few(answer: Any) -> Any:
     """The same with 50 entries of each array: to validate all of a profile takes seconds."""
-    if isinstance(told, list):
-        return [few(each) for each in told[:50]]
-    return {name: few(each) for name, each in told.items()} if isinstance(told, dict) else told
+    if isinstance(answer, list):
+        return [few(each) for each in answer[:50]]
+    return {name: few(each) for name, each in answer.items()} if isinstance(answer, dict) else answer
 
 
 def smaps(pid: int, field_name: str) -> int:

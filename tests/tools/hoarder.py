@@ -43,7 +43,7 @@ class Hoarder:
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.child, self.pid = child, child.pid
 
-    def told(self, *words: object) -> int:
+    def ask(self, *words: object) -> int:
         """Tell it something; how much its Rss has shrunk by that, as it says itself."""
         assert self.child.stdin
         assert self.child.stdout

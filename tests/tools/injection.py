@@ -124,7 +124,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def carriers(arenadump: harness.Arenadump, pid: int) -> list[str]:
-    return soak.lookers(arenadump, pid)
+    return soak.inspectors(arenadump, pid)
 
 
 def state(task: Path) -> str:

@@ -46,7 +46,7 @@ def _loader(roots: list[Path], arch: str) -> list[str]:
     """The loader of a suite, told to take the libraries of these roots."""
     libraries = [root / base / debian.TRIPLETS[arch] for root in roots for base in ("lib", "usr/lib")]
     loader = next(path for folder in libraries for path in folder.glob("ld-linux-*.so.*"))
-    return debian.told_to_take(loader, ":".join(map(str, libraries)), arch)
+    return debian.command_with(loader, ":".join(map(str, libraries)), arch)
 
 
 FFI = "libffi8"  # what fiddle needs, in all suites but bullseye

@@ -48,7 +48,7 @@ class Keeps:
 @contextmanager
 def running(arenadump: harness.Arenadump, folder: Path) -> Iterator[Keeps]:
     """The program, until the end of the block."""
-    program = programs.build("keeps")
+    program = programs.build("owning")
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Keeps(arenadump, folder, process)

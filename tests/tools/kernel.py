@@ -186,7 +186,7 @@ def khugepaged_asleep() -> Iterator[None]:
 
 @contextlib.contextmanager
 def pages_stay() -> Iterator[None]:
-    """What is absent stays absent, unless its program touches it: for tests that compare two looks at one process.
+    """What is absent stays absent, unless its program touches it: for tests that compare two snapshots of one process.
 
     Where any program gets transparent huge pages (`always`, Debian's default), khugepaged makes one of any 2 MiB of
     which a single page is there, and all of them are resident then: also what a trim has just given back. It is put to

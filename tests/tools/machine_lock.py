@@ -11,26 +11,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "turns"
+LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "machine_lock"
 
 
 @contextlib.contextmanager
-def turn(*, alone: bool) -> Iterator[None]:
-    """Lasts while no other process is in a turn of its own with alone=True; with alone=True, while none is in any turn.
+def held(*, alone: bool) -> Iterator[None]:
+    """Lasts while no other process is holds the lock with alone=True; with alone=True, while none holds it.
 
     A process that wants to be alone comes before all others. (The kernel does not give a lock to the first that waits.)
     """
-    with _opened("turn") as lock:
+    with _opened("poll") as lock:
         if alone:
             with _opened("waits-to-be-alone") as waits:
                 fcntl.flock(waits, fcntl.LOCK_SH)
                 fcntl.flock(lock, fcntl.LOCK_EX)
-        while not alone and not _joined_turn(lock):
+        while not alone and not _shared(lock):
             time.sleep(0.1)
         yield
 
 
-def _joined_turn(lock: IO[str]) -> bool:
+def _shared(lock: IO[str]) -> bool:
     with _opened("waits-to-be-alone") as waits:
         if not _alone(waits):
             return False

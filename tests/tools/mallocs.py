@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that run on another malloc, and what a look says of it."""
+"""Programs that run on another malloc, and what a snapshot says of it."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def holding(command: Sequence[str | Path], **environment: str) -> Iterator[tuple
 
 
 def check_restless(arenadump: harness.Arenadump, name: str, command: Sequence[str | Path], **environment: str) -> None:
-    """Looks at tests/programs/restless.c, which stands wherever a stop finds it, find the allocator all the same."""
+    """Inspects tests/programs/restless.c, which stands wherever a stop finds it, find the allocator all the same."""
     with running(command, **environment) as process:
         assert answer(process) == "ready\n"
-        for mode in ["freeze", "snapshot"] * 3:
+        for mode in ["freeze", "clone"] * 3:
             summary = arenadump.summary(process.pid, f"--mode={mode}", "--max-pause=60s")
             found = allocator(summary, name)
             assert found["found"]

@@ -25,7 +25,7 @@ from . import debian, harness, kernel
 
 # 2.31, 2.36, 2.43: three generations of malloc's structures. A virtual machine of tests/vm has one libc, of any suite.
 SUITES = tuple(debian.SUITES) if "TEST_PROGRAMS" in os.environ else ("bullseye", "bookworm", "forky")
-MODES = ("freeze", "snapshot")
+MODES = ("freeze", "clone")
 LARGE = ("--slots", "16384", "--operations", "60000")
 
 
@@ -68,7 +68,7 @@ def chunks_of(dump: Dump, kind: fmt.ChunkClass) -> set[int]:
     return found
 
 
-class Look:
+class Snapshot:
     """One dump of a parked program, and what the kernel said of it before and after."""
 
     def __init__(self, arenadump: harness.Arenadump, pid: int, path: Path, mode: str, **options: object) -> None:
@@ -175,7 +175,7 @@ class Look:
             assert self.after.pages[start].tolist() == pages.tolist(), f"mapping {start:#x}"
 
     def changed(self, name: str) -> list[str]:
-        """The mappings of which smaps counts something else after the look than before."""
+        """The mappings of which smaps counts something else after the snapshot than before."""
         before, after = ({m.start: m for m in p.mappings} for p in (self.before, self.after))
         assert before.keys() == after.keys()
         return [
@@ -195,23 +195,23 @@ class Look:
         return files or kernel.total(self.after.mappings, "LazyFree") < kernel.total(self.before.mappings, "LazyFree")
 
 
-def take(arenadump: harness.Arenadump, pid: int, path: Path, mode: str) -> Look:
-    """A look; several, if the kernel has moved pages of its own accord.
+def take(arenadump: harness.Arenadump, pid: int, path: Path, mode: str) -> Snapshot:
+    """A snapshot; several, if the kernel has moved pages of its own accord.
 
     A page that another processor has at hand it does not send to swap again.
     """
     for _attempt in range(5):
-        look = Look(arenadump, pid, path, mode)
-        if not 0 < look.strays <= 4 and not look.reclaimed:
+        snapshot = Snapshot(arenadump, pid, path, mode)
+        if not 0 < snapshot.strays <= 4 and not snapshot.reclaimed:
             break
-    return look
+    return snapshot
 
 
 @dataclass
 class Pressed:
-    """A program under pressure, parked, looked at in each mode."""
+    """A program under pressure, parked, inspected in each mode."""
 
-    looks: dict[str, Look]
+    snapshots: dict[str, Snapshot]
     baseline: set[int]
     held: set[int]
 
@@ -224,7 +224,7 @@ def pressed(
     with allowed(scenario.machine()), harness.Churn(command, tunables=scenario.tunables) as churn:
         if scenario.first:
             churn.ask(scenario.first)
-        baseline = Look(arenadump, churn.pid, directory / "baseline", "freeze").in_use
+        baseline = Snapshot(arenadump, churn.pid, directory / "baseline", "freeze").in_use
         churn.ask("go")
         if scenario.then:
             churn.ask(scenario.then)
@@ -232,25 +232,26 @@ def pressed(
             scenario.press(churn.pid)
         except kernel.NotAllowedError as reason:
             pytest.xfail(f"this machine does not allow it: {reason}")
-        # The first look brings back what is not malloc's: the page of the command line, to read it; and, as any signal
+        # The first snapshot brings back what is not malloc's: the page of the command line, to read it; and, as any
+        # signal
         # would, the pages in which threads that stood still and run on keep their restartable sequences.
         if kernel.total(kernel.smaps(churn.pid), "Swap") > 0:
             first = take(arenadump, churn.pid, directory / "first", "freeze")
             first.check_pages()
             first.check_heaps_harmless()
-        looks = {mode: take(arenadump, churn.pid, directory / mode, mode) for mode in MODES}
+        snapshots = {mode: take(arenadump, churn.pid, directory / mode, mode) for mode in MODES}
         held = set(churn.held())
-        yield churn, Pressed(looks, baseline, held)
+        yield churn, Pressed(snapshots, baseline, held)
 
 
 def check(p: Pressed) -> None:
-    for mode, look in p.looks.items():
-        assert look.warnings == [], f"{mode}: {look.warnings}"
-        assert look.dump.meta["flags"] & fmt.MetaFlag.EXACT, mode
-        assert look.dump.meta["torn_chunks"] == 0, mode
-        assert p.held - look.in_use == set(), f"{mode}: held, but not found in use"
-        assert look.in_use - p.held - p.baseline == set(), f"{mode}: found in use, but neither held nor libc's own"
-        look.check_pages()
-        look.check_huge()
-        look.check_sums()
-        look.check_harmless()
+    for mode, snapshot in p.snapshots.items():
+        assert snapshot.warnings == [], f"{mode}: {snapshot.warnings}"
+        assert snapshot.dump.meta["flags"] & fmt.MetaFlag.EXACT, mode
+        assert snapshot.dump.meta["torn_chunks"] == 0, mode
+        assert p.held - snapshot.in_use == set(), f"{mode}: held, but not found in use"
+        assert snapshot.in_use - p.held - p.baseline == set(), f"{mode}: found in use, but neither held nor libc's own"
+        snapshot.check_pages()
+        snapshot.check_huge()
+        snapshot.check_sums()
+        snapshot.check_harmless()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recordings of running processes, and what they leave there."""
+"""Profiles of running processes, and what they leave there."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def has_agent(pid: int) -> bool:
     return any(word in maps for word in AGENT)
 
 
-class Recording:
-    """`arenadump record`, from the moment at which it records."""
+class Profiling:
+    """`arenadump profile`, from the time at which it records."""
 
     def __init__(self, arenadump: harness.Arenadump, pid: int, file: Path, *options: str) -> None:
         self.file = file
-        command = [str(arenadump.path), "record", str(pid), "-o", str(file), "--timeout=120s", *options]
+        command = [str(arenadump.path), "profile", str(pid), "-o", str(file), "--timeout=120s", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr
         self.said = self.process.stderr.readline()
@@ -47,9 +47,9 @@ class Recording:
 
 
 @contextmanager
-def recording(arenadump: harness.Arenadump, pid: int, file: Path, *options: str) -> Iterator[Recording]:
+def profiling(arenadump: harness.Arenadump, pid: int, file: Path, *options: str) -> Iterator[Profiling]:
     """Records meanwhile; the dump is there afterwards."""
-    made = Recording(arenadump, pid, file, *options)
+    made = Profiling(arenadump, pid, file, *options)
     try:
         assert "records who allocates" in made.said, made.said + made.end()
         yield made
@@ -60,10 +60,10 @@ def recording(arenadump: harness.Arenadump, pid: int, file: Path, *options: str)
         made.process.communicate()
 
 
-def write_stacks_out(told: dict[str, Any]) -> None:
+def write_stacks_out(answer: dict[str, Any]) -> None:
     """Gives each site its frames, of a tree that it has an index in. Sites share the objects of frames."""
-    frames, stacks = told["frames"], told["stacks"]
-    for site in told["sites"]:
+    frames, stacks = answer["frames"], answer["stacks"]
+    for site in answer["sites"]:
         at, site["stack"] = site["stack"], []
         while at is not None:
             site["stack"].append(frames[stacks["frame"][at]])
@@ -72,14 +72,14 @@ def write_stacks_out(told: dict[str, Any]) -> None:
 
 def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
     """What arenadump says of a profile: the same as without --tree, but read in a fraction of the time."""
-    found: dict[str, Any] = json.loads(arenadump.check("profile", "--json", "--tree", target))
+    found: dict[str, Any] = json.loads(arenadump.check("sites", "--json", "--tree", target))
     write_stacks_out(found)
     return found
 
 
 def recorded(arenadump: harness.Arenadump, pid: int, file: Path, seconds: float, *options: str) -> dict[str, Any]:
     """The profile of so many seconds."""
-    arenadump.check("record", pid, "-o", file, f"--for={seconds}s", "--timeout=120s", *options)
+    arenadump.check("profile", pid, "-o", file, f"--for={seconds}s", "--timeout=120s", *options)
     return profile(arenadump, file)
 
 

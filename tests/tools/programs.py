@@ -16,7 +16,7 @@ from .preload import preloadable
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
 COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, name in debian.TRIPLETS.items()}
-# A block that nothing looks into, compilers leave out; gcc 15 and later even where it is compared to NULL.
+# A block that nothing inspects, compilers leave out; gcc 15 and later even where it is compared to NULL.
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
 CXX_FLAGS = ["-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -65,8 +65,8 @@ def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
 
 def carried_name(name: str, *flags: str) -> str:
     """What a program is called in the directory that $TEST_PROGRAMS names; libraries among them are told by it."""
-    told_by = (flag[1:] for flag in flags if flag in {"-static", "-shared"} or flag.startswith("-D"))
-    return "-".join([*name.split("/"), *told_by])
+    named_by = (flag[1:] for flag in flags if flag in {"-static", "-shared"} or flag.startswith("-D"))
+    return "-".join([*name.split("/"), *named_by])
 
 
 def carried(name: str, *flags: str, compiler: str = "gcc") -> Path:
@@ -86,7 +86,7 @@ def portable_command(arch: str = debian.NATIVE) -> list[str]:
     if not shutil.which(compiler):
         raise debian.UnavailableError(f"{compiler} is not installed")
     own_headers = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True)
-    # --sysroot alone is not enough: the compiler looks into the machine's own directories before.
+    # --sysroot alone is not enough: the compiler inspects the machine's own directories before.
     headers = [own_headers.stdout.strip(), f"{root}/usr/include/{triplet}", f"{root}/usr/include"]
     command = [compiler, *FLAGS, f"--sysroot={root}", "-nostdinc", f"-B{root}/usr/lib/{triplet}"]
     command += [argument for header in headers for argument in ("-isystem", header)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files of full records as tests change them: blocks, with their checksums right (docs/trace-format.md)."""
+"""Files of traces as tests change them: blocks, with their checksums right (docs/trace-format.md)."""
 
 from __future__ import annotations
 

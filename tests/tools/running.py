@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that several tests look at, started and ready: interpreters at work, and tests/programs/causes."""
+"""Programs that several tests inspect, started and ready: interpreters at work, and tests/programs/causes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import harness
 
-PATIENCE = 240  # seconds: after a look that takes a second of a processor, the agent rests for 200
+PATIENCE = 240  # seconds: after a snapshot that takes a second of a processor, the agent rests for 200
 
 
 class Stage:

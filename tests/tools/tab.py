@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 
 from arenascope.dump import Dump
-from arenascope.report.colours import LOOKS, Colour, page_bytes
+from arenascope.report.colours import APPEARANCES, Colour, page_bytes
 from arenascope.report.html import render
 from arenascope.report.model import build
 from arenascope.report.page_colours import encoded, light_of
-from arenascope.snapshot import Look
+from arenascope.snapshot import TakenDump
 
 CLOSE = 3  # a colour channel may be off by rounding
 
@@ -120,12 +120,12 @@ def violations(browser: Any, path: Path, scheme: str) -> list[tuple[str, list[st
 
 def write(folder: Path, *dumps: Dump) -> Path:
     path = folder / "report.html"
-    path.write_text(render(build([Look(dump, from_dump=True) for dump in dumps])), encoding="utf-8")
+    path.write_text(render(build([TakenDump(dump, from_dump=True) for dump in dumps])), encoding="utf-8")
     return path
 
 
 def rgb(colour: Colour, palette: str = "phusion") -> tuple[int, int, int]:
-    text = getattr(LOOKS[colour], palette)
+    text = getattr(APPEARANCES[colour], palette)
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
 
 

@@ -149,6 +149,6 @@ def pack(program: Path) -> Path:
     return package
 
 
-def told(arenadump: harness.Arenadump, truth: Truth) -> str | None:
+def split_note(arenadump: harness.Arenadump, truth: Truth) -> str | None:
     graph = json.loads(arenadump.check("types", "--json", truth.process.pid))["graph"]
     return graph["left_out"]  # type: ignore[no-any-return]

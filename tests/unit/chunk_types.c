@@ -24,13 +24,13 @@ int main(int count, char **arguments)
 {
     struct as_error err;
     struct as_options o = {0};
-    struct as_graph_look look = {0};
-    bool ok = as_options_read(&o, count, arguments, 0, &err) && as_graph_look_open(&look, &o, &err) &&
-              as_graph_look_take(&look, &o, &err) && as_graph_find_types(&look.graph, NULL, &err);
+    struct as_graph_snapshot lookup = {0};
+    bool ok = as_options_read(&o, count, arguments, 0, &err) && as_graph_snapshot_open(&lookup, &o, &err) &&
+              as_graph_snapshot_take(&lookup, &o, &err) && as_graph_find_types(&lookup.graph, NULL, &err);
     if (ok)
-        print_types(&look.graph);
+        print_types(&lookup.graph);
     else
         fprintf(stderr, "chunk_types: %s\n", err.text);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&lookup);
     return ok ? 0 : (int)err.code;
 }

@@ -7,32 +7,32 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void list(const struct as_graph_look *look)
+static void list(const struct as_graph_snapshot *lookup)
 {
-    struct as_used_cursor c = as_used_begin(&look->graph.index);
+    struct as_used_cursor c = as_used_begin(&lookup->graph.index);
     struct as_used_chunk chunk;
     while (as_used_next(&c, &chunk)) {
         char text[AS_GRAPH_NAME];
-        uint32_t type = as_graph_type(&look->graph, chunk.node);
-        const char *evidence = as_evidence_name(as_graph_type_evidence(&look->graph, type));
+        uint32_t type = as_graph_type(&lookup->graph, chunk.node);
+        const char *evidence = as_evidence_name(as_graph_type_evidence(&lookup->graph, type));
         printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", chunk.address + AS_HEADER, chunk.size, evidence ? evidence : "-",
-               as_graph_type_text(look, type, SIZE_MAX, text));
+               as_graph_type_text(lookup, type, SIZE_MAX, text));
     }
 }
 
 int main(int argc, char **argv)
 {
-    struct as_graph_look look;
+    struct as_graph_snapshot lookup;
     struct as_error err;
     const struct as_options options = {.target = argc > 1 ? argv[1] : "",
                                        .allowed_sources =
                                            argc > 2 ? AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) : AS_LAYOUT_ANY};
-    bool ok = as_graph_look_open(&look, &options, &err) && as_graph_look_take(&look, &options, &err) &&
-              as_graph_find_types(&look.graph, NULL, &err) && as_graph_find_shapes(&look.graph, NULL, &err);
+    bool ok = as_graph_snapshot_open(&lookup, &options, &err) && as_graph_snapshot_take(&lookup, &options, &err) &&
+              as_graph_find_types(&lookup.graph, NULL, &err) && as_graph_find_shapes(&lookup.graph, NULL, &err);
     if (ok)
-        list(&look);
+        list(&lookup);
     else
         fprintf(stderr, "list_types: %s\n", err.text);
-    as_graph_look_close(&look);
+    as_graph_snapshot_close(&lookup);
     return ok ? 0 : 1;
 }

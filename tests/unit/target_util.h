@@ -100,8 +100,8 @@ static inline uint8_t *residency_of(struct as_target *t, uint64_t start, uint64_
     return pages;
 }
 
-// From each page of [start, end) on: nothing is passed over but absent pages; and, where that is `told`, all of these are.
-static inline void check_skips(struct as_target *t, uint64_t start, uint64_t end, bool told)
+// From each page of [start, end) on: nothing is passed over but absent pages; and, where that is `known`, all of these are.
+static inline void check_skips(struct as_target *t, uint64_t start, uint64_t end, bool known)
 {
     uint8_t *pages = residency_of(t, start, end);
     for (uint64_t at = start; at < end; at += t->page_size) {
@@ -109,7 +109,7 @@ static inline void check_skips(struct as_target *t, uint64_t start, uint64_t end
         CHECK(next >= at && next <= end && next % t->page_size == 0, "%#" PRIx64 " from %#" PRIx64, next, at);
         for (uint64_t page = at; page < next; page += t->page_size)
             CHECK(pages[(page - start) / t->page_size] == 0, "%#" PRIx64 " is passed over", page);
-        CHECK(!told || next == end || pages[(next - start) / t->page_size] != 0, "%#" PRIx64 " is absent", next);
+        CHECK(!known || next == end || pages[(next - start) / t->page_size] != 0, "%#" PRIx64 " is absent", next);
     }
     free(pages);
 }

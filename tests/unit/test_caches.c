@@ -196,7 +196,7 @@ static void test_large_bins(const char *release)
     end(&s);
 }
 
-// Without thread pointers the tcaches are looked for by what they are.
+// Without thread pointers the tcaches are searched for by what they are.
 static void test_search(const char *release, bool empty)
 {
     struct scene s = six(release);
@@ -214,8 +214,8 @@ static void test_search(const char *release, bool empty)
     CHECK_CLEAN(s.f);
     CHECK(s.f->heaps.tcache_searched && s.f->heaps.threads.items[0].tcache == AS_UNKNOWN);
     CHECK_EQUAL(found_count(s.f, AS_CHUNK_TCACHE), CHUNKS + !empty);
-    bool told = !empty || s.layout->tcache_counts_down; // an empty one of before 2.42 is all zeros
-    CHECK(found_class(s.f, other - 16) == (told ? AS_CHUNK_METADATA : AS_CHUNK_IN_USE));
+    bool known = !empty || s.layout->tcache_counts_down; // an empty one of before 2.42 is all zeros
+    CHECK(found_class(s.f, other - 16) == (known ? AS_CHUNK_METADATA : AS_CHUNK_IN_USE));
     CHECK(found_class(s.f, s.tcache - 16) == AS_CHUNK_METADATA && found_class(s.f, like) == AS_CHUNK_IN_USE);
     end(&s);
 }

@@ -124,8 +124,8 @@ static struct as_store synthetic(int fd)
         (struct as_graph_branch_record){.depth = 1, .owner = UINT32_MAX, .count = 4, .retained = 4 * PAGE};
     *(struct as_graph_leak_record *)as_vec_add(&s.graph_leaks, NULL) =
         (struct as_graph_leak_record){.size = PAGE, .direct = {1, PAGE}, .example = 0x555500000010};
-    *(struct as_graph_holder_record *)as_vec_add(&s.graph_holders, NULL) = (struct as_graph_holder_record){
-        .leak = UINT32_MAX, .count = 4, .bytes = 4 * PAGE, .kept = {.pages = 1, .stranded = 2560}};
+    *(struct as_graph_page_user_record *)as_vec_add(&s.graph_page_users, NULL) = (struct as_graph_page_user_record){
+        .leak = UINT32_MAX, .count = 4, .bytes = 4 * PAGE, .pinned = {.pages = 1, .stranded = 2560}};
     *(struct as_graph_place_record *)as_vec_add(&s.graph_places, NULL) = (struct as_graph_place_record){.page = 1};
     *(struct as_graph_leading_record *)as_vec_add(&s.graph_leading, NULL) =
         (struct as_graph_leading_record){.owners = 2, .bytes = PAGE};
@@ -141,7 +141,7 @@ static struct as_store synthetic(int fd)
     *(struct as_profile_stack_record *)as_vec_add(&s.profile_stacks, NULL) = (struct as_profile_stack_record){0};
     *(struct as_profile_site_record *)as_vec_add(&s.profile_sites, NULL) =
         (struct as_profile_site_record){.stack = 1, .count = 4, .bytes = 4 * PAGE};
-    *(struct as_profile_kept_record *)as_vec_add(&s.profile_kept, NULL) = (struct as_profile_kept_record){.pinned = 1};
+    *(struct as_profile_pin_record *)as_vec_add(&s.profile_pins, NULL) = (struct as_profile_pin_record){.pinned = 1};
     *(struct as_profile_place_record *)as_vec_add(&s.profile_places, NULL) = (struct as_profile_place_record){0};
     *(struct as_profile_thread_record *)as_vec_add(&s.profile_threads, NULL) =
         (struct as_profile_thread_record){.tid = 7, .flags = AS_PROFILE_THREAD_HERE};

@@ -168,8 +168,8 @@ static void test_neighbour(void)
     mock_free(m);
 }
 
-// What only looks like a segment is not given to an arena that lacks nothing.
-static void test_lookalike(void)
+// What only resembles a segment is not given to an arena that lacks nothing.
+static void test_similar_chunk(void)
 {
     struct mock *m = mock_new(PAGE);
     uint32_t libc = mock_libc(m, "2.36");
@@ -202,6 +202,6 @@ int main(void)
     test_two_libcs("2.31", true);
     test_two_libcs("2.43", false);
     test_neighbour();
-    test_lookalike();
+    test_similar_chunk();
     return 0;
 }

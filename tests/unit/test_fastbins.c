@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fastbins: whose chunks look used, and which the lists alone tell.
+// Fastbins: whose chunks seem used, and which the lists alone tell.
 #include "support/found.h"
 
 enum { PAGE = 4096, EACH = 8, SIZES = 7 };
@@ -70,8 +70,8 @@ static void test_damaged(const char *release, int at, uint64_t to, const char *w
                        : to);
     s.f = found_all(s.m);
     CHECK_FAULT(s.f, what);
-    bool looks_used = to > 2; // a link that leads out of the arena is none
-    CHECK_EQUAL(found_count(s.f, AS_CHUNK_FASTBIN), SIZES * EACH - (uint64_t)at - looks_used);
+    bool bin_is_read = to > 2; // a link that leads out of the arena is none
+    CHECK_EQUAL(found_count(s.f, AS_CHUNK_FASTBIN), SIZES * EACH - (uint64_t)at - bin_is_read);
     end(&s);
 }
 

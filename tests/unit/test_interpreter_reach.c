@@ -114,7 +114,7 @@ static void reach(const struct made *m, bool leads[ALL][ALL], enum which which, 
         for (uint32_t to = 0; to < ALL; to++)                                                                          \
             (out)[from][to] = (in)[from][to] && (condition);
 
-// The edges that own something, by the rules of precise.h and dominators.h.
+// The edges that own something, by the rules of interpreter_reach.h and dominators.h.
 static void settle(struct made *m, bool *held, bool *elsewhere, bool leads[ALL][ALL])
 {
     bool edges[ALL][ALL], among[ALL], interpreters[ALL], strong[ALL];

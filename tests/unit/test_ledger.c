@@ -319,7 +319,7 @@ int main(void)
     test_mmapped();
     test_others(true);
     test_others(false);
-    test_sum(AS_PROT_READ | AS_PROT_WRITE, "changed during the look");
+    test_sum(AS_PROT_READ | AS_PROT_WRITE, "changed during the snapshot");
     test_sum(0, "huge pages of memory that may not be accessed");
     test_torn();
     return 0;

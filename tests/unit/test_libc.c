@@ -217,7 +217,7 @@ static int copy_of(const char *path, uint8_t **bytes, size_t *size)
     return to;
 }
 
-static bool look(int fd, struct as_error *err)
+static bool read_libc(int fd, struct as_error *err)
 {
     struct as_libc libc;
     bool found = as_libc_from_file(fd, OUR_SOURCES, "", &libc, err);
@@ -233,16 +233,16 @@ static void test_truncated(const char *path)
     size_t size;
     struct as_error err;
     int fd = copy_of(path, &bytes, &size);
-    CHECK(look(fd, &err));
+    CHECK(read_libc(fd, &err));
     uint64_t random = 88172645463325252;
     for (size_t length = size; length > 0; length = (size_t)(random_u64(&random) % length)) {
         CHECK(ftruncate(fd, (off_t)length) == 0);
-        look(fd, &err);
+        read_libc(fd, &err);
     }
     for (size_t length = 0; length < 1024; length += 8) {
         CHECK(ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)length) == 0 && pwrite(fd, bytes, length, 0) >= 0);
         // A build-id that is still there may lead to a debug file, whose names are as good as ever.
-        CHECK(look(fd, &err) || err.code == AS_BAD_INPUT || err.code == AS_NO_MALLOC);
+        CHECK(read_libc(fd, &err) || err.code == AS_BAD_INPUT || err.code == AS_NO_MALLOC);
     }
     munmap(bytes, size);
     close(fd);
@@ -252,7 +252,7 @@ static void expect_refusal(int fd, const Elf64_Ehdr *header, enum as_code code)
 {
     struct as_error err;
     CHECK(pwrite(fd, header, sizeof *header, 0) == sizeof *header);
-    CHECK(!look(fd, &err) && err.code == code);
+    CHECK(!read_libc(fd, &err) && err.code == code);
 }
 
 static void test_lying_headers(const char *path)
@@ -288,7 +288,7 @@ static void test_lying_headers(const char *path)
     lie = honest;
     lie.e_shoff = UINT64_MAX - 64;
     lie.e_shnum = UINT16_MAX;
-    CHECK(pwrite(fd, &lie, sizeof lie, 0) == sizeof lie && look(fd, &err));
+    CHECK(pwrite(fd, &lie, sizeof lie, 0) == sizeof lie && read_libc(fd, &err));
     // A segment that wraps around the end of the address space.
     Elf64_Phdr segment;
     CHECK(pwrite(fd, &honest, sizeof honest, 0) == sizeof honest);
@@ -296,7 +296,7 @@ static void test_lying_headers(const char *path)
     segment.p_type = PT_LOAD;
     segment.p_memsz = UINT64_MAX;
     CHECK(pwrite(fd, &segment, sizeof segment, (off_t)honest.e_phoff) == sizeof segment);
-    CHECK(!look(fd, &err) && err.code == AS_BAD_INPUT);
+    CHECK(!read_libc(fd, &err) && err.code == AS_BAD_INPUT);
     munmap(bytes, size);
     close(fd);
 }
@@ -337,11 +337,11 @@ static void test_mutated(const char *path, unsigned rounds)
                 touched[i] = 0;
             CHECK(pwrite(fd, &value, 4 + random_u64(&random) % 2 * 4, (off_t)touched[i]) > 0);
         }
-        look(fd, &err);
+        read_libc(fd, &err);
         for (unsigned i = 0; i < 4; i++)
             CHECK(pwrite(fd, bytes + touched[i], 8, (off_t)touched[i]) == 8);
     }
-    CHECK(look(fd, &err)); // all was put back
+    CHECK(read_libc(fd, &err)); // all was put back
     munmap(bytes, size);
     close(fd);
 }
@@ -351,13 +351,13 @@ static void test_not_files(void)
     struct as_error err;
     int pipes[2];
     CHECK(pipe(pipes) == 0);
-    CHECK(!look(pipes[0], &err) && err.code == AS_BAD_INPUT);
-    CHECK(!look(-1, &err));
+    CHECK(!read_libc(pipes[0], &err) && err.code == AS_BAD_INPUT);
+    CHECK(!read_libc(-1, &err));
     int folder = open("/", O_RDONLY | O_DIRECTORY);
-    CHECK(!look(folder, &err) && err.code == AS_BAD_INPUT);
+    CHECK(!read_libc(folder, &err) && err.code == AS_BAD_INPUT);
     // A good ELF file that holds no malloc.
     int self = open("/proc/self/exe", O_RDONLY);
-    CHECK(!look(self, &err) && err.code == AS_NO_MALLOC);
+    CHECK(!read_libc(self, &err) && err.code == AS_NO_MALLOC);
     close(pipes[0]);
     close(pipes[1]);
     close(folder);

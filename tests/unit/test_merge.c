@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the whole. Each stack has the
+// The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the whole. Each stack has
+// the
 // outer frames of the one before, and others within; some have more frames than there is room for.
 #include "profile/hot_path.h"
 #include "profile/merge_frames.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mmapped chunks, which no list holds: where they are found, where they are not looked for, and what mp_ has to say.
+// Mmapped chunks, which no list holds: where they are found, where they are not searched for, and what mp_ has to say.
 #include "support/found.h"
 
 enum { PAGE = 4096, GRANULE = MOCK_GRANULE };
@@ -215,7 +215,7 @@ static void test_huge_page(void)
     end(&s);
 }
 
-// Nothing is looked for where mp_ counts nothing.
+// Nothing is searched for where mp_ counts nothing.
 static void test_none(void)
 {
     struct scene s = with_maps("2.36", 4 * GRANULE);
@@ -229,8 +229,8 @@ static void test_none(void)
     end(&s);
 }
 
-// A page of the program's own that looks like a map is left out: mp_ says how long those are that are.
-static void test_lookalike(uint64_t length, bool sure)
+// A page of the program's own that resembles a map is left out: mp_ says how long those are that are.
+static void test_similar_chunk(uint64_t length, bool sure)
 {
     struct scene s = with_maps("2.36", 16 * GRANULE);
     const struct as_par_layout *at = &mock_libc_at(s.m, s.libc)->layout.par;
@@ -257,7 +257,7 @@ static void test_foreign(void)
                               {MAPS + 7 * GRANULE, MAPS + 8 * GRANULE}};
     const as_span_vec foreign = {.items = spans, .count = 3};
     mock_mmapped(s.m, s.libc, MAPS, 2 * GRANULE);
-    mock_mmapped(s.m, s.libc, MAPS + 4 * GRANULE, 2 * GRANULE); // it only looks so
+    mock_mmapped(s.m, s.libc, MAPS + 4 * GRANULE, 2 * GRANULE); // it only seems so
     mock_mmapped(s.m, s.libc, MAPS + 6 * GRANULE, 3 * GRANULE);
     mock_mmapped(s.m, s.libc, MAPS + 12 * GRANULE, PAGE);
     mock_poke32(s.m, mock_mp(s.m, s.libc, at->n_mmaps), 3);
@@ -272,7 +272,7 @@ static void test_foreign(void)
 }
 
 // Blocks of huge pages that realloc made shorter stay when they are freed: which those are, their lengths tell.
-static void test_forgotten(uint64_t other, bool told)
+static void test_forgotten(uint64_t other, bool known)
 {
     const uint64_t huge = 2 << 20;
     struct scene s = with_maps("2.36", 6 * huge);
@@ -286,10 +286,10 @@ static void test_forgotten(uint64_t other, bool told)
     mock_poke(s.m, mock_mp(s.m, s.libc, at->mmapped_mem), 3 * huge + other);
     s.f = found_all(s.m);
     CHECK_CLEAN(s.f);
-    CHECK(s.f->heaps.munmap_failed == 1 && s.f->heaps.munmap_failed_ambiguous == !told);
+    CHECK(s.f->heaps.munmap_failed == 1 && s.f->heaps.munmap_failed_ambiguous == !known);
     CHECK_EQUAL(s.f->heaps.munmap_failed_bytes, huge + PAGE);
-    CHECK_EQUAL(s.f->heaps.mmapped.count, told ? 2 : 3);
-    CHECK_EQUAL(mmapped(&s, 0)->map_start, told ? MAPS + 2 * huge : MAPS);
+    CHECK_EQUAL(s.f->heaps.mmapped.count, known ? 2 : 3);
+    CHECK_EQUAL(mmapped(&s, 0)->map_start, known ? MAPS + 2 * huge : MAPS);
     end(&s);
 }
 
@@ -353,9 +353,9 @@ int main(void)
     test_huge_page();
     test_none();
     test_foreign();
-    test_lookalike(GRANULE, true);
-    test_lookalike(6 * GRANULE, true);
-    test_lookalike(2 * GRANULE, false); // as long as one of malloc's
+    test_similar_chunk(GRANULE, true);
+    test_similar_chunk(6 * GRANULE, true);
+    test_similar_chunk(2 * GRANULE, false); // as long as one of malloc's
     test_forgotten(2 * PAGE, true);
     test_forgotten(PAGE, false);
     test_beside_heap();

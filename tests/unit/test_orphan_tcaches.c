@@ -52,17 +52,17 @@ static void end(struct scene *s)
     mock_free(s->m);
 }
 
-static void test_lost(const char *release)
+static void test_orphan_tcaches(const char *release)
 {
     struct scene s = after_fork(release);
-    bool told = mock_libc_at(s.m, 0)->layout.heap.tcache_counts_down; // an empty one of before 2.42 is all zeros
-    CHECK_EQUAL(lose(&s), told ? 2 : 1);
+    bool known = mock_libc_at(s.m, 0)->layout.heap.tcache_counts_down; // an empty one of before 2.42 is all zeros
+    CHECK_EQUAL(lose(&s), known ? 2 : 1);
     CHECK_CLEAN(s.f);
-    const struct as_lost_tcache *lost = &s.f->heaps.lost_tcaches.items[told ? 1 : 0];
+    const struct as_lost_tcache *lost = &s.f->heaps.lost_tcaches.items[known ? 1 : 0];
     CHECK_EQUAL(lost->address, s.lost);
     CHECK_EQUAL(lost->count, CACHED);
     CHECK_EQUAL(lost->bytes, CACHED * SIZE);
-    CHECK_EQUAL(s.f->heaps.zero_candidates, !told);
+    CHECK_EQUAL(s.f->heaps.zero_candidates, !known);
     CHECK_EQUAL(found_count(s.f, AS_CHUNK_TCACHE), 0);
     // Found anew, with what is known now.
     struct as_error err = {0};
@@ -75,7 +75,7 @@ static void test_lost(const char *release)
     end(&s);
 }
 
-// The program's own memory that looks like one.
+// The program's own memory that resembles one.
 static void test_not_lost(const char *release, int damage)
 {
     struct scene s = after_fork(release);
@@ -99,7 +99,7 @@ int main(void)
 {
     static const char *const releases[] = {"2.26", "2.31", "2.33", "2.36", "2.42", "2.44"};
     for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
-        test_lost(releases[i]);
+        test_orphan_tcaches(releases[i]);
     for (int damage = 0; damage < 5; damage++) {
         test_not_lost("2.31", damage);
         test_not_lost("2.36", damage);

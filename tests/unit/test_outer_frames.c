@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A recursion of two functions that differ in nothing but their addresses, deeper than what a layout has: stacks that differ only further out are
-// taken for each other until the checks have found some of them wrong. From then on all return addresses decide, and where an interpreter hides its
+// A recursion of two functions that differ in nothing but their addresses, deeper than what a layout has: stacks that differ only further
+// out are
+// taken for each other until the checks have found some of them wrong. From then on all return addresses decide, and where an interpreter
+// hides its
 // frames.
-#include "profile/hot_path.h"
 #include "profile/context_memo.h"
+#include "profile/hot_path.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -29,7 +31,8 @@ static __attribute__((noinline)) uint32_t allocate(void)
 
 static uint32_t right(unsigned path, unsigned depth);
 
-// Behind the call there is something to do, so that it is one. The bits of the path decide about the outermost functions; the others are left.
+// Behind the call there is something to do, so that it is one. The bits of the path decide about the outermost functions; the others are
+// left.
 // NOLINTNEXTLINE(misc-no-recursion): that is what is tested
 static __attribute__((noinline)) uint32_t left(unsigned path, unsigned depth)
 {
@@ -136,7 +139,7 @@ static void test_stacks_up_to_the_deepest(void)
 {
     const struct as_recorder_last *last = thread->before;
     size_t deepest = 0;
-    as_recorder.scratch[thread->index].pcs[AS_RECORDER_DEPTH - 1] = 1; // behind all frames: nobody looks there
+    as_recorder.scratch[thread->index].pcs[AS_RECORDER_DEPTH - 1] = 1; // behind all frames: nobody inspects there
     for (unsigned depth = ALL_LEFT; depth < AS_RECORDER_DEPTH + 2; depth++)
         for (behind = 0; behind < 3; behind++) {
             allocate_by(0, depth);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Signals that wait for a thread while it stands still: a fault of its own, whose handler looks at the registers; and SIGSTOP,
+// Signals that wait for a thread while it stands still: a fault of its own, whose handler inspects the registers; and SIGSTOP,
 // which no mask holds back.
 #define _GNU_SOURCE
 #include "target/process/one_thread.h"
@@ -130,7 +130,7 @@ static void stop_with_fault(struct as_process *p)
     CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
     tracee->stopped = false;
     for (int i = 0; !tracee->stopped; ++i) {
-        CHECK(i < 10000 && as_tracee_look(tracee));
+        CHECK(i < 10000 && as_tracee_read_registers(tracee));
         sleep_ms(1);
     }
     CHECK(tracee->signal == 0 && as_registers_read(pid, &tracee->registers));

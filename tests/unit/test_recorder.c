@@ -2,13 +2,13 @@
 // The recorder's lists of modules, which are freed when nobody reads them any more and not before, and its tables' places, which threads
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
-#include "profile/hot_path.h"
 #include "profile/head.h"
+#include "profile/hot_path.h"
 #include "profile/interp_frames.h"
 #include "profile/stack_memo.h"
-#include "trace/trace.h"
 #include "support/check.h"
 #include "support/together.h"
+#include "trace/trace.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -121,19 +121,19 @@ static void test_places(void)
     CHECK(as_recorder_take_places(&table, 1) == UINT64_MAX);
 }
 
-// --- The contexts of a full record ------------------------------------------------------------------------------------
+// --- The contexts of a trace ------------------------------------------------------------------------------------
 
 // How many contexts the file has; *known: how many of them have stacks.
 static size_t contexts_in(const char *path, size_t *known)
 {
-    static struct as_record record;
+    static struct as_trace record;
     struct as_error err = {0};
-    CHECK(as_record_open(&record, path, &err), "%s", err.text);
+    CHECK(as_trace_open(&record, path, &err), "%s", err.text);
     size_t count = record.contexts.count;
     *known = 0;
     for (size_t i = 0; i < count; i++)
         *known += record.contexts.items[i].stack != 0;
-    as_record_close(&record);
+    as_trace_close(&record);
     return count;
 }
 
@@ -267,7 +267,7 @@ static void test_without_stack(void)
     CHECK_EQUAL(lost_bytes() - before, whole);
     CHECK_EQUAL(r->head->counts.unsampled, BLOCKS);
     CHECK_EQUAL(r->allocated, lost_bytes());
-    as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
+    as_recorder_note(AS_TRACE_MALLOC, block, SIZE, 0, 0, 0, 0);
     CHECK_EQUAL(lost_bytes() - before, whole + SIZE);
     uint64_t of_objects = r->sampled[AS_PROFILE_LOST].objects * SIZE / 1024;
     CHECK(of_objects >= lost_bytes() &&
@@ -290,7 +290,7 @@ static void test_without_stack(void)
 
     before = lost_bytes() - whole - SIZE;
     r->on = false;
-    as_recorder_note(AS_RECORD_MALLOC, block, SIZE, 0, 0, 0, 0);
+    as_recorder_note(AS_TRACE_MALLOC, block, SIZE, 0, 0, 0, 0);
     CHECK_EQUAL(lost_bytes() - before, whole + SIZE);
     free(block);
 }

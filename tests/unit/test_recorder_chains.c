@@ -66,7 +66,7 @@ static void test_levels(void)
     CHECK_EQUAL(find(&chain, KEYS), 0);
 }
 
-// Between one thread's look and what it adds, another has added the same.
+// Between one thread's search and what it adds, another has added the same.
 static void test_meanwhile(void)
 {
     struct as_recorder_chain chain;
@@ -78,7 +78,7 @@ static void test_meanwhile(void)
     CHECK_EQUAL(as_recorder_chains_add(&chains, &chain, own, is_key, &key), other);
 }
 
-// An entry that nobody else can be adding is added without a look at the others.
+// An entry that nobody else can be adding is added without a snapshot of the others.
 static void test_all_seen(void)
 {
     begin(FIRST_BITS, LEVELS);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One in so many recognised stacks is unwound nevertheless: a context that another one's stack is taken for is noticed, counted, and known
 // from then on. What is recognised rightly is not counted.
-#include "profile/hot_path.h"
 #include "profile/context_memo.h"
+#include "profile/hot_path.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static void take_for(uint32_t from, uint32_t to)
     CHECK(replaced > 0);
 }
 
-// How many of its allocations have another context than *wanted. 0 there: this becomes the context of the first. `other`: right after a check,
+// How many of its allocations have another context than *wanted. 0 there: this becomes the context of the first. `other`: right after a
+// check,
 // the stack is taken for this one's.
 static __attribute__((noinline)) uint64_t count_wrong(uint32_t (*caller)(void *), void *block, uint32_t *wanted,
                                                       uint32_t other)

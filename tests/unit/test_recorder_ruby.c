@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How many control frames are those of the last walk: for each number of frames, wherever the first other one is, and up to where they are
-// looked at. What is below the frames cannot be read.
+// inspected. What is below the frames cannot be read.
 #include "profile/ruby.h"
 #include "support/check.h"
 

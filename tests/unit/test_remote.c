@@ -165,7 +165,7 @@ static void test_written_vdso(void)
     }
 }
 
-// Code that does something else than the instruction did, at the moment when it is to be used: no call is made at all.
+// Code that does something else than the instruction did, at the time when it is to be used: no call is made at all.
 static void test_changed_code(const uint8_t *bytes, size_t size)
 {
     const uint8_t *wait = code_at(NULL, WAIT, sizeof WAIT, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);

@@ -102,7 +102,7 @@ static void test_v2(void)
     expect(80 * MB, "/pod has room for 80.0 MB (memory.max");
     make("sys/fs/cgroup/pod/box/memory.high", "560000000\n");
     expect(60 * MB, "/pod/box has room for 60.0 MB (memory.high");
-    // The cache counts, and is looked for, where there is little without it.
+    // The cache counts, and is searched for, where there is little without it.
     make("sys/fs/cgroup/pod/box/memory.current", "540000000\n");
     expect(20 * MB, "memory.high");
     make("sys/fs/cgroup/pod/box/memory.stat",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a thread of its own counts of a process, mapping by mapping, is what is counted without it; also where the mappings change meanwhile.
+// What a thread of its own counts of a process, mapping by mapping, is what is counted without it; also where the mappings change
+// meanwhile.
 #include "target_util.h"
 
 #include <sys/prctl.h>

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGES = 8, LOOKS = 100 };
+enum { PAGES = 8, READS = 100 };
 
 static uint64_t page;
 
@@ -33,9 +33,9 @@ static char *in_pieces(void)
     return memory;
 }
 
-static bool is_range(struct as_target *t, uint64_t address, uint64_t length, int64_t looks)
+static bool is_range(struct as_target *t, uint64_t address, uint64_t length, int64_t reads_left)
 {
-    return as_is_runtime_range(t, address, length, &looks);
+    return as_is_runtime_range(t, address, length, &reads_left);
 }
 
 static void test_a_range(void)
@@ -43,20 +43,21 @@ static void test_a_range(void)
     const uint64_t memory = (uintptr_t)in_pieces(), end = memory + PAGES * page;
     struct as_target *t = open_self();
     CHECK(as_target_mapping_at(t, memory)->end == memory + page);
-    CHECK(is_range(t, memory, PAGES * page, LOOKS));
-    CHECK(is_range(t, memory + 1, PAGES * page - 1, LOOKS));
-    CHECK(is_range(t, end - 1, 1, LOOKS));
-    CHECK(!is_range(t, memory, PAGES * page + 1, LOOKS));
-    CHECK(!is_range(t, memory - 1, 2, LOOKS));
-    CHECK(!is_range(t, end, 1, LOOKS));
-    CHECK(!is_range(t, memory, UINT64_MAX, LOOKS));
+    CHECK(is_range(t, memory, PAGES * page, READS));
+    CHECK(is_range(t, memory + 1, PAGES * page - 1, READS));
+    CHECK(is_range(t, end - 1, 1, READS));
+    CHECK(!is_range(t, memory, PAGES * page + 1, READS));
+    CHECK(!is_range(t, memory - 1, 2, READS));
+    CHECK(!is_range(t, end, 1, READS));
+    CHECK(!is_range(t, memory, UINT64_MAX, READS));
     CHECK(is_range(t, memory, page, 1)); // what is in one mapping takes none
-    int64_t looks = PAGES;
-    CHECK(as_is_runtime_range(t, memory, PAGES * page, &looks));
-    CHECK(looks == 1);
-    CHECK(!as_is_runtime_range(t, memory, 2 * page, &looks));
-    CHECK(as_runtime_looks(t, UINT64_MAX) >= PAGES);
-    CHECK(as_runtime_looks(t, 2 * page) >= as_runtime_looks(t, UINT64_MAX) + PAGES / 2); // of pieces of a page each
+    int64_t reads_left = PAGES;
+    CHECK(as_is_runtime_range(t, memory, PAGES * page, &reads_left));
+    CHECK(reads_left == 1);
+    CHECK(!as_is_runtime_range(t, memory, 2 * page, &reads_left));
+    CHECK(as_runtime_read_budget(t, UINT64_MAX) >= PAGES);
+    CHECK(as_runtime_read_budget(t, 2 * page) >=
+          as_runtime_read_budget(t, UINT64_MAX) + PAGES / 2); // of pieces of a page each
     as_target_close(t);
 }
 

@@ -74,7 +74,7 @@ static void find(struct made *m)
             struct as_beside beside = {memory_of(node) + place * sizeof(uint64_t),
                                        (const uint8_t *)&m->words[node][place], place, WORDS - place};
             if (to != AS_NO_NODE && begins)
-                as_pattern_look(&m->patterns, to, &beside);
+                as_pattern_match(&m->patterns, to, &beside);
         }
     make_edges(m);
     CHECK(as_shapes_find(&m->patterns, &m->edges, &m->vtables, NULL, NULL));
@@ -284,7 +284,7 @@ static void test_tables(void)
     forget(&m);
 }
 
-// A chain through so many chunks that several threads look at them: each leads to the next, the last to none.
+// A chain through so many chunks that several threads inspect them: each leads to the next, the last to none.
 static void test_parts(void)
 {
     enum { MANY = 40000, LINK = 3 };
@@ -313,7 +313,7 @@ static void test_parts(void)
 }
 
 // Two arrays of `limit` words, one behind the other; `used` words of the second lie before its end.
-static void look_at_array(uint64_t used, uint64_t limit)
+static void match_array(uint64_t used, uint64_t limit)
 {
     uint64_t size = as_align_up(limit * sizeof(uint64_t) + sizeof(uint64_t), AS_ALIGNMENT),
              begin = HEAP + size + AS_HEADER;
@@ -325,7 +325,7 @@ static void look_at_array(uint64_t used, uint64_t limit)
     uint16_t begins[3] = {0};
     const struct as_vtables v = {.begins = begins};
     CHECK(as_index_build(&x, boundaries, 4, NULL) && as_patterns_open(&p, &x, &v, AS_SMALLEST_PAGE, NULL));
-    as_pattern_look(&p, 1, &beside);
+    as_pattern_match(&p, 1, &beside);
     CHECK(as_pattern_of(&p, 1) == AS_PATTERN_ARRAY && as_pattern_of(&p, 0) == AS_PATTERN_NONE);
     CHECK(as_pattern_used(&p, 1) == used && as_pattern_used(&p, 0) == 0);
     CHECK(as_pattern_spare(&p, 1) == (limit + 1) % 2 && as_pattern_spare(&p, 0) == 0);
@@ -337,8 +337,8 @@ static void look_at_array(uint64_t used, uint64_t limit)
 static void test_arrays(void)
 {
     for (uint64_t used = 1; used < 5000; used++)
-        look_at_array(used, used + random_below(3));
-    look_at_array(100000, 500001);
+        match_array(used, used + random_below(3));
+    match_array(100000, 500001);
 }
 
 // The words beside a pointer tell of a text of one length, and the chunk begins with one of another: it is none.

@@ -129,7 +129,7 @@ static void test_contexts_are_near(void)
     as_recorder_learn(layout, signature_of(1, 1), 1000); // it was taken for another one
     CHECK(as_recorder_known_by(layout, signature_of(1, 1)) == 1000);
     CHECK(!layout->others);
-    // All of its own are near: what another layout has learnt is not looked for among all.
+    // All of its own are near: what another layout has learnt is not searched for among all.
     as_recorder_learn(keep(key_of(1), 1), signature_of(100, 0), 1001);
     CHECK(as_recorder_known(signature_of(100, 0)) == 1001);
     CHECK(as_recorder_known_by(layout, signature_of(100, 0)) == 0);

@@ -43,7 +43,7 @@ static struct mock *make(int room_for, bool stopped)
     m->target.ops = &ops;
     m->target.counts.swap = (GONE_TO - GONE_FROM) * PAGE;
     m->target.stop.active = stopped;
-    CHECK(as_target_record_residency(&m->target, &err), "%s", err.text);
+    CHECK(as_target_read_residency_map(&m->target, &err), "%s", err.text);
     as_target_ask_anew(&m->target);
     questions = 0;
     sent_back = 0;

@@ -217,13 +217,13 @@ static void check_area(struct as_target *t, const struct child *c)
     free(pages);
 }
 
-// As a look records it: the zero page is there, though smaps counts nothing of such a mapping.
+// As a snapshot records it: the zero page is there, though smaps counts nothing of such a mapping.
 static void check_zeros(struct as_target *t, const struct child *c)
 {
     uint64_t start = (uintptr_t)c->zeros;
     uint8_t pages[8];
     struct as_error err = {0};
-    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    CHECK(as_target_read_residency_map(t, &err), "%s", err.text);
     CHECK(as_target_residency(t, start, start + 8 * c->page, pages, &err), "%s", err.text);
     CHECK(as_target_mapping_at(t, start)->rss == 0);
     CHECK(count(pages, 8, 0xff, AS_RES_ZERO) == 8, "%zu", count(pages, 8, 0xff, AS_RES_ZERO));
@@ -240,16 +240,16 @@ static void check_huge(struct as_target *t, const struct child *c)
     free(pages);
 }
 
-// Pages that are shared after a fork beside pages that are the zero page. `told`: can the two be told apart?
-static void check_forked(struct as_target *t, const struct child *c, bool told)
+// Pages that are shared after a fork beside pages that are the zero page. `known`: can the two be told apart?
+static void check_forked(struct as_target *t, const struct child *c, bool known)
 {
     uint64_t start = (uintptr_t)c->forked;
     uint8_t *pages = residency_of(t, start, start + 24 * c->page);
     for (size_t i = 0; i < 24; ++i) {
-        uint8_t expected = i >= 16 ? AS_RES_PRESENT : !told ? AS_RES_UNKNOWN : i < 8 ? AS_RES_PRESENT : AS_RES_ZERO;
+        uint8_t expected = i >= 16 ? AS_RES_PRESENT : !known ? AS_RES_UNKNOWN : i < 8 ? AS_RES_PRESENT : AS_RES_ZERO;
         CHECK(pages[i] == expected, "page %zu: %#x, not %#x", i, pages[i], expected);
     }
-    CHECK(told == (t->residency.note == NULL), "%s", t->residency.note);
+    CHECK(known == (t->residency.note == NULL), "%s", t->residency.note);
     free(pages);
 }
 
@@ -341,7 +341,7 @@ static void check_window(struct as_target *t, const struct child *c)
     CHECK(!as_window_at(&w, start, AS_WINDOW_BYTES + 1));
     w.limit = UINT64_MAX;
     CHECK(as_window_at(&w, start, 8));
-    bytes = as_window_at(&w, (uintptr_t)c->huge, 1); // a leap: little of what lies here is worth a look
+    bytes = as_window_at(&w, (uintptr_t)c->huge, 1); // a leap: little of what lies here is worth a snapshot
     CHECK(bytes && w.length < 2 * c->page && bytes[w.length - 1] == 9);
     while (w.length < AS_WINDOW_BYTES) { // straight on: more each time
         size_t before = w.length;
@@ -591,7 +591,7 @@ static void test_self(void)
     as_window_close(&w);
     CHECK(t->threads.count == 1 && t->threads.items[0].tp != AS_UNKNOWN);
     as_target_close(t);
-    // As a process like any other it can be looked at, but not stopped.
+    // As a process like any other it can be inspected, but not stopped.
     t = open_process(getpid());
     CHECK(!t->ops->stop.stop(t, &err) && err.code == AS_USAGE);
     as_target_close(t);

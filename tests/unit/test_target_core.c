@@ -237,7 +237,7 @@ static void test_kernel_core(void)
     t = open_core("copy");
     check_area(t, c, true, true);
     check_contents(t, c, pid);
-    CHECK(strstr(t->residency.note, "turns zeros into holes has copied it (cp does"), "%s", t->residency.note);
+    CHECK(strstr(t->residency.note, "puts zeros into holes has copied it (cp does"), "%s", t->residency.note);
     as_target_close(t);
 }
 
@@ -456,7 +456,7 @@ static void test_claims(void)
     struct as_error err;
     ops.residency.pages = count_asking;
     t->ops = &ops;
-    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    CHECK(as_target_read_residency_map(t, &err), "%s", err.text);
     const struct as_page_run *last = t->residency.runs.items + t->residency.runs.count - 1;
     CHECK(last->start == 0x60000 && last->end == 0x30000 + (UINT64_C(1) << 38) && last->residency == AS_RES_UNKNOWN);
     CHECK(t->mappings.items[1].recorded && t->mappings.items[3].recorded && asked == 1, "%zu", asked);

@@ -67,7 +67,7 @@ static uint64_t thread_pointer(void)
     return tp;
 }
 
-static void *tell_and_work(void *argument)
+static void *signal_and_work(void *argument)
 {
     size_t i = (size_t)(uintptr_t)argument;
     char name[16];
@@ -88,7 +88,7 @@ static void run_threads(void)
 {
     for (size_t i = 0; i < THREADS; ++i) {
         pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, tell_and_work, (void *)(uintptr_t)i) == 0);
+        CHECK(pthread_create(&thread, NULL, signal_and_work, (void *)(uintptr_t)i) == 0);
         while (!((volatile pid_t *)shared->tid)[i])
             sleep_ms(1);
     }
@@ -195,7 +195,7 @@ static void test_storm(void)
 static void run_leaderless(void)
 {
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, tell_and_work, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, signal_and_work, NULL) == 0);
     shared->ready = 1;
     pthread_exit(NULL);
 }
@@ -221,7 +221,7 @@ static void test_leaderless(void)
 static void run_leader_leaves(void)
 {
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, tell_and_work, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, signal_and_work, NULL) == 0);
     shared->ready = 1;
     await(&shared->go);
     pthread_exit(NULL);
@@ -289,7 +289,7 @@ static void run_signals(void)
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigaction(SIGRTMIN, &action, NULL);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, tell_and_work, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, signal_and_work, NULL) == 0);
     shared->ready = 1;
     for (;;)
         pause();
@@ -323,7 +323,7 @@ static void test_signals(void)
     end_child(pid);
 }
 
-static void stop_and_tell(pid_t pid, volatile int *stopped)
+static void stop_and_signal(pid_t pid, volatile int *stopped)
 {
     struct as_target *t = open_process(pid);
     stop(t);
@@ -339,7 +339,7 @@ static void test_inspector_killed(void)
         volatile int *stopped = share(sizeof *stopped);
         pid_t inspector = fork();
         if (inspector == 0)
-            stop_and_tell(pid, stopped);
+            stop_and_signal(pid, stopped);
         await(stopped);
         check_all_traced(pid);
         check_still();
@@ -408,7 +408,7 @@ static void test_traced(void)
 static void run_vfork(void)
 {
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, tell_and_work, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, signal_and_work, NULL) == 0);
     if (!shared->go) {
         shared->ready = 1;
         if (syscall(SYS_vfork) == 0) {
@@ -485,13 +485,13 @@ static void test_clone_after_a_freeze(void)
     struct as_error err;
     const struct as_critical nowhere = {.complete = true};
     CHECK(t->ops->stop.stop_clean(t, &nowhere, &err), "%s", err.text);
-    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    CHECK(as_target_read_residency_map(t, &err), "%s", err.text);
     uint64_t files = resident_files(t);
     t->ops->stop.resume(t);
     CHECK(files > 0 && t->ops->stop.stop_clean(t, &nowhere, &err));
     t->ops->stop.resume(t);
     CHECK(t->ops->stop.fork(t, &nowhere, &err), "%s", err.text);
-    CHECK(as_target_record_residency(t, &err), "%s", err.text);
+    CHECK(as_target_read_residency_map(t, &err), "%s", err.text);
     // The kernel may take pages of files at any time; without the target's own there would be next to none.
     CHECK(resident_files(t) > files / 2, "%llu, %llu", (unsigned long long)resident_files(t),
           (unsigned long long)files);

@@ -141,7 +141,7 @@ static void test_stale(void)
     end(&s);
 }
 
-// Words that fit most threads, but not all, are no reason not to look further away.
+// Words that fit most threads, but not all, are no reason not to inspect further away.
 static void test_doubted(void)
 {
     struct scene s = nine("2.36", MOCK_TLS_TCACHE);

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "support/check.h"
 #include "unwind/cache.h"
-#include "unwind/unwind_modules.h"
 #include "unwind/rule.h"
+#include "unwind/unwind_modules.h"
 
 #include <elf.h>
 #include <fcntl.h>

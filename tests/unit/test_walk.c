@@ -79,7 +79,7 @@ static void test_damaged_sizes(bool thread)
         test_damaged_size(thread, size_at(30) | 1, 30, 32); // in use by the next one's word, and without NON_MAIN_ARENA
 }
 
-// PREV_INUSE cleared: the chunk before looks free, and its footer denies it.
+// PREV_INUSE cleared: the chunk before seems free, and its footer denies it.
 static void test_footer(void)
 {
     struct scene s = row(false);
@@ -93,7 +93,7 @@ static void test_footer(void)
     end(&s);
 }
 
-// Where the chain cannot be taken up again, or may not be looked for any longer, the rest is unknown, and the top is not.
+// Where the chain cannot be taken up again, or may not be searched for any longer, the rest is unknown, and the top is not.
 static void test_no_way_back(void)
 {
     struct scene s = row(false);

@@ -9,10 +9,10 @@
 enum { CHUNKS = 300000, EACH = 100 };
 
 struct blocks {
-    struct as_trace_block *first, **end;
+    struct as_walk_log_block *first, **end;
 };
 
-static bool keep(void *context, struct as_trace_block *block)
+static bool keep(void *context, struct as_walk_log_block *block)
 {
     struct blocks *b = context;
     *b->end = block;
@@ -62,21 +62,21 @@ int main(void)
     }
     struct blocks b = {.end = &b.first};
     struct as_error err;
-    struct as_trace_writer w = {.full = keep, .context = &b, .err = &err};
+    struct as_walk_log_writer w = {.full = keep, .context = &b, .err = &err};
     struct as_heap heap = {.start = chunks[0].address, .end = address};
-    CHECK(as_trace_begin(&w, &heap));
+    CHECK(as_walk_log_begin(&w, &heap));
     for (size_t i = 0; i < CHUNKS; i += EACH)
         CHECK(w.sink.chunks(&w.sink, chunks + i, EACH));
-    CHECK(as_trace_end(&w, address));
+    CHECK(as_walk_log_end(&w, address));
 
     struct reader r = {.sink = {.chunks = compare}, .wanted = chunks, .fast = fast};
     const uint64_t *member = members;
     size_t count = 0;
-    for (struct as_trace_block *block = b.first; block; count++) {
+    for (struct as_walk_log_block *block = b.first; block; count++) {
         CHECK(block->first == (count == 0) && block->last == !block->next);
-        CHECK(as_trace_replay(block, &r.sink, &member, members + member_count));
-        struct as_trace_block *next = block->next;
-        as_trace_block_free(block);
+        CHECK(as_walk_log_replay(block, &r.sink, &member, members + member_count));
+        struct as_walk_log_block *next = block->next;
+        as_walk_log_block_free(block);
         block = next;
     }
     CHECK(count > 1 && r.at == CHUNKS && member == members + member_count);

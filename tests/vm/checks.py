@@ -33,12 +33,12 @@ def is_one_of(test: str, start: str) -> bool:
 CHECKS = (
     # Every test of it: which of its scenarios, `only` tells; gdb, emulated, takes a minute for each.
     Check("truth", {"test_truth.py": ("",)}, r"\[\w+-(seed-1|withheld|much-mmapped)\]"),
-    Check("freeze", {"test_modes.py": ("one_moment_of_a_storm[freeze", "snapshot_is_what_freeze_says")}),
+    Check("freeze", {"test_modes.py": ("one_instant_of_a_storm[freeze", "snapshot_is_what_freeze_says")}),
     Check(
-        "snapshot",
+        "clone",
         {
             "test_modes.py": (
-                "one_moment_of_a_storm[snapshot",
+                "one_instant_of_a_storm[clone",
                 "heap_that_children",
                 "seccomp",
                 "waiting_for_every_child",
@@ -50,7 +50,7 @@ CHECKS = (
         "seccomp",
         {
             "test_seccomp.py": (
-                *("with_rights[snapshot", "without_rights_not_stopped", "forced", "a_filter_that"),
+                *("with_rights[clone", "without_rights_not_stopped", "forced", "a_filter_that"),
                 *("sleeps_that_end", "a_sleep_ends", "a_signal_comes"),
             )
         },
@@ -67,13 +67,16 @@ CHECKS = (
         },
     ),
     Check("residency", {"test_pressure.py": ("page_map", "parent_and_child", "worker")}),
-    # Emulated, a look by a Python command takes half a minute: few looks, of a small process.
+    # Emulated, a snapshot by a Python command takes half a minute: few, of a small process.
     Check(
         "memory",
         {"test_tight_memory.py": ("",)},
         soaks=(
-            "soak_headroom.py --looks 1 --megabytes 120",
-            "soak_headroom.py --looks 1 --megabytes 120 --limits above,soft --commands summary,dump --headroom 1,10",
+            "soak_headroom.py --snapshots 1 --megabytes 120",
+            (
+                "soak_headroom.py --snapshots 1 --megabytes 120 --limits above,soft"
+                " --commands summary,dump --headroom 1,10"
+            ),
         ),
     ),
     Check("swap", {"test_swap.py": ("",)}),
@@ -111,7 +114,7 @@ CHECKS = (
         {
             "test_modes.py": ("inspector_is_killed", "supervisor", "stopped_while", "target_ends", "execs"),
             "test_inject_meanwhile.py": ("the_carrier_is_killed",),
-            "test_way_back.py": ("it_is_looked_at", "the_carrier_is_killed_in_dlopen"),
+            "test_way_back.py": ("it_is_inspected", "the_carrier_is_killed_in_dlopen"),
         },
     ),
 )

@@ -52,9 +52,9 @@ class Reporter:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            say("test", **self.told(report), checks=[c.name for c in self.checks if c.takes(report.nodeid)])
+            say("test", **self.answer(report), checks=[c.name for c in self.checks if c.takes(report.nodeid)])
 
-    def told(self, report: pytest.TestReport) -> dict[str, Any]:
+    def answer(self, report: pytest.TestReport) -> dict[str, Any]:
         """An expected failure is pytest's word for what a machine does not allow."""
         why = ""
         if report.skipped:

@@ -53,7 +53,7 @@ PROGRAMS = {
 
 
 def root_disk(arch: str) -> Path:
-    """The Debian that the tests run in. Kept until what it is made from changes. Raises UnavailableError."""
+    """The Debian that the tests run in. Pinned until what it is made from changes. Raises UnavailableError."""
     made_from = (ROOT_PACKAGES, inspect.getsource(furnished), inspect.getsource(compile_python), FEATURES)
     key = hashlib.sha256(repr(made_from).encode()).hexdigest()[:12]
     disk = CACHE / f"root-{arch}-{key}.ext4"

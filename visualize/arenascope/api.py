@@ -23,7 +23,7 @@ from arenascope.dump import Dump
 from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
-from arenascope.snapshot import capture_all, is_dump
+from arenascope.snapshot import is_dump, take_all
 from arenascope.summary import SCHEMA, Summary, document_of
 from arenascope.table import Table
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from arenascope.compare import Comparison, Moment
+    from arenascope.compare import Comparison, Digest
     from arenascope.findings import Verdict
     from arenascope.graph import Owner, Why
     from arenascope.summary import Arena, Doubt, Mappings, Runtime
     from arenascope.timeline.reader import Timeline
-    from arenascope.trace.from_json import FullRecord
-    from arenascope.trim import Trim
+    from arenascope.trace.from_json import Trace
+    from arenascope.trim_result import Trim
 
-Mode = Literal["auto", "freeze", "snapshot", "live"]
+Mode = Literal["auto", "freeze", "clone", "live"]
 Measure = Literal["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned"]
 SHOWN: Final = 12  # rows of the ledger in a notebook
 
@@ -172,7 +172,7 @@ class Snapshot:
 
     @property
     def mode(self) -> str:
-        """How it was read: freeze, snapshot, live, in_process or core."""
+        """How it was read: freeze, clone, live, in_process or core."""
         return self.facts.snapshot.mode
 
     @property
@@ -286,7 +286,7 @@ class Snapshot:
 
     def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
         """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
-        from arenascope.profile.from_json import profile_of, read_profile  # noqa: PLC0415
+        from arenascope.profiles.from_json import profile_of, read_profile  # noqa: PLC0415
 
         if not len(self.dump.profile):
             raise LookupError(
@@ -365,8 +365,8 @@ def inspect(  # noqa: PLR0913 - each an option of the command line
     remarks: list[str] = []
     if isinstance(target, os.PathLike) and name.isdigit():
         name = f"./{name}"  # digits alone are a PID
-    (look,) = capture_all([(name, options)], remarks.append)
-    return Snapshot(name, look.dump, from_dump=look.from_dump, remarks=remarks)
+    (taken,) = take_all([(name, options)], remarks.append)
+    return Snapshot(name, taken.dump, from_dump=taken.from_dump, remarks=remarks)
 
 
 def open_dump(path: str | os.PathLike[str]) -> Snapshot:
@@ -382,11 +382,11 @@ def diff(before: Snapshot, after: Snapshot) -> Comparison:
     return compare(_digest(before), _digest(after))
 
 
-def _digest(snapshot: Snapshot) -> Moment:
-    from arenascope.compare import moment_of  # noqa: PLC0415
-    from arenascope.profile.site_digest import with_stacks  # noqa: PLC0415
+def _digest(snapshot: Snapshot) -> Digest:
+    from arenascope.compare import digest_of  # noqa: PLC0415
+    from arenascope.profiles.site_digest import with_stacks  # noqa: PLC0415
 
-    return with_stacks(moment_of(snapshot.dump, snapshot.facts), snapshot.dump)
+    return with_stacks(digest_of(snapshot.dump, snapshot.facts), snapshot.dump)
 
 
 def trim(pid: int, *, deep: bool = False, max_hold: float | None = None, forecast_only: bool = False) -> Trim:
@@ -395,7 +395,7 @@ def trim(pid: int, *, deep: bool = False, max_hold: float | None = None, forecas
     The agent does this in the process; it is injected first if necessary, and a thread of it stays (docs/hazards.md).
     `deep`: also the tops of thread arenas. `max_hold`: seconds that an arena is locked at a time. Error: see `code`.
     """
-    from arenascope.trim import parse  # noqa: PLC0415
+    from arenascope.trim_result import parse  # noqa: PLC0415
 
     options = _options({"deep": deep, "forecast": forecast_only}, {"max-hold": _seconds(max_hold)})
     return parse(run_arenadump(["trim", "--json", *options, "--", str(pid)]))
@@ -410,7 +410,7 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
         remarks: list[str] = []
-        run_arenadump(["record", *options, f"--output={path}", "--", str(pid)], remark=remarks.append)
+        run_arenadump(["profile", *options, f"--output={path}", "--", str(pid)], remark=remarks.append)
         return Snapshot(str(pid), Dump(path), from_dump=False, remarks=remarks)
 
 
@@ -421,8 +421,8 @@ def read_timeline(path: str | os.PathLike[str]) -> Timeline:
     return read(os.fsdecode(path))
 
 
-def read_trace(path: str | os.PathLike[str]) -> FullRecord:
-    """What the file of `arenascope run --record` says. Error: BAD_INPUT, NO_TARGET."""
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """What the file of `arenascope run --trace` says. Error: BAD_INPUT, NO_TARGET."""
     from arenascope.trace.from_json import parse, printed  # noqa: PLC0415
 
     return parse(printed(os.fsdecode(path)))

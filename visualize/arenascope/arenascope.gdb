@@ -40,7 +40,7 @@ MOST_STATE = 2696  # bytes of extended registers that gdb before 14 has room for
 DYNAMIC_SINCE = 14  # the first gdb that asks the processor how many there are
 INTERNAL_DLOPEN = 0x80000000  # what __libc_dlopen_mode of glibc before 2.34 wants
 PATIENCE = 20  # seconds
-DEPTH = 64  # frames of a stack that are looked at
+DEPTH = 64  # frames of a stack that are inspected
 FAULTS = sum(1 << (number - 1) for number in (4, 5, 7, 8, 11, 31))  # SIGILL, TRAP, BUS, FPE, SEGV, SYS
 SYSTEM = re.compile(r"/(ld-linux|ld-2\.|libc[.-]|libpthread[.-]|libdl[.-]|\[vdso)")
 LOADER = re.compile(r"/(ld-linux|ld-2\.)")
@@ -153,7 +153,7 @@ def choose_thread():
 
 
 def await_thread():
-    """Where no thread would do, lets all of them run for an instant, one of them step by step, and looks again."""
+    """Where no thread would do, lets all of them run for an instant, one of them step by step, and reads again."""
     deadline = time.monotonic() + PATIENCE
     reasons = choose_thread()
     while reasons and time.monotonic() < deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known where a look does not know all (a core): what shares are of, and what there is to say of an arena.
+"""What is known where a snapshot does not know all (a core): what shares are of, and what there is to say of an arena.
 
 The terminal and the page both ask here. Sums of the ledger's rows are arenadump's (Summary.sums).
 """

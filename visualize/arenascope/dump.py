@@ -72,7 +72,7 @@ class Dump(Sections):
             return [cls(path, fd) for path, fd in zip(paths, descriptors)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the dump to a new file of mode 0600: one that was captured has no name of its own any more."""
+        """Write the dump to a new file of mode 0600: one that was taken has no name of its own any more."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(self._data)

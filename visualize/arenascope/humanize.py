@@ -103,7 +103,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time between two looks: in milliseconds, seconds, minutes or hours."""
+    """A time between two snapshots: in milliseconds, seconds, minutes or hours."""
     minute, hour = 60, 3600
     if seconds < 59.95:  # noqa: PLR2004 - what would show as 60.0 s
         return duration(seconds * 1000)

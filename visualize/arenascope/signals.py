@@ -49,8 +49,8 @@ def waking(handlers: Mapping[int, Callable[[int, FrameType | None], None]]) -> I
     Python runs a handler between two of its own instructions. A signal that comes just before poll() goes to sleep
     would wait as long as poll() does: wait for the descriptor, too. Only for the main thread.
     """
-    heard_at, told_at = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    woken_before = signal.set_wakeup_fd(told_at, warn_on_full_buffer=False)
+    heard_at, signalled_at = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    woken_before = signal.set_wakeup_fd(signalled_at, warn_on_full_buffer=False)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield heard_at
@@ -59,7 +59,7 @@ def waking(handlers: Mapping[int, Callable[[int, FrameType | None], None]]) -> I
             signal.signal(number, handler)
         signal.set_wakeup_fd(woken_before)
         os.close(heard_at)
-        os.close(told_at)
+        os.close(signalled_at)
 
 
 def heard(descriptor: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From what people type (a PID, a core file, a dump file) to a Dump: arenadump does the looking."""
+"""From what people type (a PID, a core file, a dump file) to a Dump: arenadump does the inspecting."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Look(NamedTuple):
-    """A look at a target."""
+class TakenDump(NamedTuple):
+    """The dump of a snapshot."""
 
     dump: Dump
-    from_dump: bool  # the target is a dump file: the look was taken earlier
+    from_dump: bool  # the target is a dump file: the snapshot was taken earlier
 
 
 def is_dump(target: str) -> bool:
@@ -40,27 +40,27 @@ def is_dump(target: str) -> bool:
         os.close(fd)
 
 
-def capture(target: str, options: Sequence[str] = ()) -> Look:
-    """Look at the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
+def take_snapshot(target: str, options: Sequence[str] = ()) -> TakenDump:
+    """Inspect the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
 
     What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
     The dump has no name: the mapping alone keeps it.
     """
-    (look,) = capture_all([(target, options)])
-    return look
+    (snapshot,) = take_all([(target, options)])
+    return snapshot
 
 
-def capture_all(asked: Sequence[tuple[str, Sequence[str]]], remark: Callable[[str], None] = to_stderr) -> list[Look]:
-    """As capture() of each target and its options. arenadump starts once for all the dump files."""
+def take_all(asked: Sequence[tuple[str, Sequence[str]]], remark: Callable[[str], None] = to_stderr) -> list[TakenDump]:
+    """As take_snapshot() of each target and its options. arenadump starts once for all the dump files."""
     paths = [target for target, _ in asked if is_dump(target)]
     dumps = iter(Dump.opened(paths) if paths else ())
     return [
-        Look(next(dumps), from_dump=True) if target in paths else _taken(target, options, remark)
+        TakenDump(next(dumps), from_dump=True) if target in paths else _taken(target, options, remark)
         for target, options in asked
     ]
 
 
-def _taken(target: str, options: Sequence[str], remark: Callable[[str], None]) -> Look:
+def _taken(target: str, options: Sequence[str], remark: Callable[[str], None]) -> TakenDump:
     with tempfile.TemporaryFile() as file:
         run_arenadump(["dump", *options, "-o", "-", "--", target], output=file.fileno(), remark=remark)
-        return Look(Dump(target, file.fileno()), from_dump=False)
+        return TakenDump(Dump(target, file.fileno()), from_dump=False)

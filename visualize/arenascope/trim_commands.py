@@ -16,5 +16,5 @@ def trim_command(target: Target, *, deep: bool = False) -> str | None:
 
 
 def living_pid(target: Target) -> int | None:
-    """The process that was looked at, by the process id that it has for the inspector; None: a core, or itself."""
+    """The process that was inspected, by the process id that it has for the inspector; None: a core, or itself."""
     return target.pid or None if "process" in {target.kind, target.dump_of} else None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the parts of the core-file backend (core.c, headers.c, notes.c, threads.c, residency.c) share.
+// What the parts of the core-file backend (core.c, headers.c, notes.c, core_threads.c, core_residency.c) share.
 // Internal to target/.
 #pragma once
 
@@ -61,11 +61,11 @@ bool as_core_make_mappings(struct as_core *c, struct as_error *err);
 // Reads the notes in [offset, offset + size) of the file; stops at the first that makes no sense.
 bool as_core_read_notes(struct as_core *c, uint64_t offset, uint64_t size, struct as_error *err);
 
-// threads.c
+// core_threads.c
 // Finds the thread pointers that the kernel left out (0): the threads' descriptors in base.mappings. AS_UNKNOWN where there is none.
 bool as_core_find_thread_pointers(struct as_core *c, struct as_error *err);
 
-// residency.c
+// core_residency.c
 // Decides whether the holes of this file can be trusted to be pages without memory, and writes the residency note.
 bool as_core_find_residency(struct as_core *c, struct as_error *err);
 bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);

@@ -4,7 +4,7 @@
 // holes that it made.
 //
 // They can be lost (a copy, a pipe, an archive): every absent page is stored as zeros then. And they can be too many:
-// tools that turn zeros into holes (plain cp does) do it with resident pages full of zeros as well. So we look for a
+// tools that put zeros into holes (plain cp does) do it with resident pages full of zeros as well. So we search for a
 // page of zeros that is stored: where there is one among holes, nobody made holes of zeros; where there is one and no
 // hole at all, holes were probably lost, and nothing is known.
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 #define MAX_SEARCHED (UINT64_C(1) << 30)
 enum { BLOCK = 1 << 20 };
 
-static bool holes_tell(const struct as_target *t, const struct as_mapping *m)
+static bool holes_are_known(const struct as_target *t, const struct as_mapping *m)
 {
     // Of files and shared memory the kernel writes pages that the process itself did not have; of MAP_HUGETLB memory
     // (anonymous, but with a name) nothing is in Rss.
@@ -70,7 +70,7 @@ static bool gather_evidence(struct as_core *c, struct evidence *found, struct as
     const struct as_target *t = &c->base;
     for (size_t i = 0; i < t->mappings.count; ++i) {
         const struct as_mapping *m = &t->mappings.items[i];
-        const struct as_segment *s = holes_tell(t, m) ? as_core_segment_at(c, m->start) : NULL;
+        const struct as_segment *s = holes_are_known(t, m) ? as_core_segment_at(c, m->start) : NULL;
         if (!s)
             continue;
         uint64_t from = m->start - s->start;
@@ -132,7 +132,7 @@ bool as_core_find_residency(struct as_core *c, struct as_error *err)
     c->base.residency.known = true;
     remark(c, "pages that were swapped out count as resident: the kernel reads them back as it writes a core");
     if (found.holes && !found.zeros)
-        remark(c, "the core stores no page of zeros: if a tool that turns zeros into holes has copied it (cp does, tar "
+        remark(c, "the core stores no page of zeros: if a tool that puts zeros into holes has copied it (cp does, tar "
                   "-S does not), resident pages of zeros count as absent");
     if (found.holes && c->block_size > c->base.page_size)
         remark(c, "the file system's blocks are larger than a page: absent pages beside resident ones may count as "
@@ -174,7 +174,7 @@ bool as_core_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_
             continue;
         const struct as_segment *s = as_core_segment_at(c, from);
         uint8_t *out = pages + (from - start) / size;
-        if (!t->residency.known || !s || !holes_tell(t, m))
+        if (!t->residency.known || !s || !holes_are_known(t, m))
             memset(out, AS_RES_UNKNOWN, (to - from) / size);
         else
             mark(c, s, from, to, out);
@@ -202,7 +202,7 @@ uint64_t as_core_absent_until(struct as_target *t, uint64_t start, uint64_t end)
             return end;
         start = m->start > start ? m->start : start;
         uint64_t stop = m->end < end ? m->end : end;
-        const struct as_segment *s = holes_tell(t, m) ? as_core_segment_at(c, start) : NULL;
+        const struct as_segment *s = holes_are_known(t, m) ? as_core_segment_at(c, start) : NULL;
         uint64_t stored = s ? s->start + as_core_stored(c, s) / t->page_size * t->page_size : 0;
         if (start >= stored) // beyond what the file has of a segment nothing is known (as_target_ops.missing_until)
             return start;

@@ -15,7 +15,7 @@ enum {
     ALIGNMENT = 64, // TCB_ALIGNMENT of x86-64
     TID = 720,      // offsetof (struct pthread, tid), in every release since 2.4
     BLOCK = 1 << 20,
-    CANDIDATE = 4096, // what a look at a thread id counts for, in bytes searched: such a look is a system call
+    CANDIDATE = 4096, // what a snapshot of a thread id counts for, in bytes searched: such a snapshot is a system call
 };
 // How much is searched, in all: against a core made to take long.
 #define MAX_SEARCHED (UINT64_C(1) << 30)
@@ -43,7 +43,7 @@ static bool is_descriptor(struct thread_search *s, uint64_t at, const uint8_t *b
 }
 
 // The descriptor of a thread in [start, end), or 0.
-static uint64_t find(struct thread_search *s, uint64_t start, uint64_t end, int32_t tid)
+static uint64_t find_descriptor(struct thread_search *s, uint64_t start, uint64_t end, int32_t tid)
 {
     struct as_core *c = s->core;
     uint8_t *block = (uint8_t *)c->scratch.items;
@@ -71,11 +71,11 @@ static uint64_t find_thread(struct thread_search *s, const struct as_thread *thr
 {
     struct as_target *t = &s->core->base;
     const struct as_mapping *stack = as_target_mapping_at(t, thread->sp);
-    uint64_t found = may_hold(stack) ? find(s, thread->sp, stack->end, thread->tid) : 0;
+    uint64_t found = may_hold(stack) ? find_descriptor(s, thread->sp, stack->end, thread->tid) : 0;
     // The loader's memory stands far up.
     for (size_t i = t->mappings.count; found == 0 && thread->tid == t->pid && i-- > 0;)
         if (may_hold(&t->mappings.items[i]))
-            found = find(s, t->mappings.items[i].start, t->mappings.items[i].end, thread->tid);
+            found = find_descriptor(s, t->mappings.items[i].start, t->mappings.items[i].end, thread->tid);
     return found;
 }
 

@@ -153,7 +153,7 @@ static bool has_prefix(const char *text, const char *prefix)
 
 // NT_FILE names shared memory too. A core has no devices to tell tmpfs by, so a file on a mounted tmpfs other than
 // /dev/shm counts as a file here.
-static enum as_mapping_kind classify(const struct as_core *c, const struct as_mapping *m, bool has_file)
+static enum as_mapping_kind classify_core_mapping(const struct as_core *c, const struct as_mapping *m, bool has_file)
 {
     if (m->start > INT64_MAX || (c->vdso != 0 && m->start <= c->vdso && c->vdso < m->end))
         return AS_MAP_SPECIAL; // vsyscall, vdso
@@ -194,7 +194,7 @@ static bool add_mapping(struct as_core *c, uint64_t start, uint64_t end, const s
         m->path = file->path;
         m->offset = file->offset + (start - file->start);
     }
-    m->kind = classify(c, m, file != NULL);
+    m->kind = classify_core_mapping(c, m, file != NULL);
     return true;
 }
 

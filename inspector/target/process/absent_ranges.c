@@ -12,7 +12,7 @@
 #define MAP_SWAPPED (UINT64_C(1) << 62)
 #define MAP_EXCLUSIVE (UINT64_C(1) << 56)
 
-// Below this a mapping is not worth a second look at its pagemap entries (128 KiB of them).
+// Below this a mapping is not worth a second reading of its pagemap entries (128 KiB of them).
 static const uint64_t LARGE = UINT64_C(1) << 26;
 // As much of a mapping is gone through; its entries take some seconds.
 static const uint64_t MOST_BYTES = UINT64_C(1) << 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Through which of the target's threads we look, whether it is still there, and why we may not look.
+// Through which of the target's threads we inspect, whether it is still there, and why we may not inspect.
 #define _GNU_SOURCE
 #include "target/process/process.h"
 
@@ -13,7 +13,7 @@
 bool as_process_gone(const struct as_process *p, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program (exec), %s", p->base.pid,
-                   p->mem_fd < 0 ? "just before the look" : "during the look");
+                   p->mem_fd < 0 ? "just before the snapshot" : "during the snapshot");
 }
 
 bool as_process_unread(const struct as_process *p, const char *what, struct as_error *err)
@@ -28,7 +28,7 @@ bool as_process_list_threads(struct as_process *p, struct as_error *err)
     return as_proc_threads(p->proc_fd, &p->tids) || as_process_unread(p, "its threads cannot be listed", err);
 }
 
-// Looks for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
+// Searches for a thread that lives, through its own directory in /proc (a thread's directory in task/ has no map_files).
 static bool view_other_thread(struct as_process *p, struct as_error *err)
 {
     if (!as_process_list_threads(p, err))
@@ -171,7 +171,7 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
             return as_process_deadline_exceeded(p, err);
         if (!guarded)
             return as_fail(err, AS_INTERNAL,
-                           "the ptrace supervisor of process %d was killed, and the target ran on during the look",
+                           "the ptrace supervisor of process %d was killed, and the target ran on during the snapshot",
                            t->pid);
     }
     if (!p->lost && as_process_alive(p))

@@ -188,7 +188,7 @@ bool as_cgroups_open(struct as_cgroups *c, int process, const char *root)
     if (strcmp(c->path, "/") == 0 && is_first_namespace(root))
         return c->top = true;
     return open_mounted(c, root) ||
-           unknown(c, "cannot be seen here (no mounted hierarchy shows it): look from outside of this container");
+           unknown(c, "cannot be seen here (no mounted hierarchy shows it): snapshot from outside of this container");
 }
 
 void as_cgroups_close(struct as_cgroups *c)

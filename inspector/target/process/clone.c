@@ -2,7 +2,7 @@
 // The clone of a target: made by one of its threads, and reaped by one.
 //
 // Three things stand between the clone and a single instruction of the application: it is born stopped under our hand; with
-// no stack and all signals blocked, so that it could only die of a fault if we were killed, too, at that very moment; and
+// no stack and all signals blocked, so that it could only die of a fault if we were killed, too, at that very instant; and
 // from its first stop on the kernel kills it when we end.
 //
 // It is made with no exit signal. To the target's own wait calls and to its SIGCHLD handler it does not exist (only those
@@ -36,7 +36,7 @@ enum {
 };
 
 // Waits, and lets go of escorted threads that wake up meanwhile. SIGCHLD is blocked.
-static void nap(struct as_process *p, long ms)
+static void wait_ms(struct as_process *p, long ms)
 {
     sigset_t child;
     sigemptyset(&child);
@@ -68,7 +68,7 @@ static bool is_any_signalled(const struct as_process *p)
     return false;
 }
 
-static struct as_error refuse(const struct as_process *p)
+static struct as_error refuse_clone(const struct as_process *p)
 {
     struct as_error err = {0};
     bool stopped = p->tracees.count > 0;
@@ -89,7 +89,7 @@ static bool call_in_target(struct as_process *p, const struct as_critical *criti
     if (instruction == 0)
         return as_fail(err, AS_UNSUPPORTED, "no system call instruction was found in process %d", p->base.pid);
     int asked = 0;
-    *err = refuse(p);
+    *err = refuse_clone(p);
     made->signalled = is_any_signalled(p);
     for (int wanted = 3; wanted > 0; --wanted) {
         for (size_t i = 0; i < p->tracees.count && asked < CANDIDATES; ++i) {
@@ -138,7 +138,7 @@ bool as_clone_make(struct as_process *p, const struct as_critical *critical, str
     return true;
 }
 
-// A process that no thread has told of: our tracee from its first moment, and a child of the target's. 0: there is none.
+// A process that no thread has told of: our tracee from its first instant, and a child of the target's. 0: there is none.
 static pid_t find_unreported(struct as_process *p)
 {
     if (!as_proc_threads(p->proc_fd, &p->tids))
@@ -175,7 +175,7 @@ bool as_clone_hold(pid_t pid)
     int stop;
     if (!as_remote_await(pid, UINT64_MAX, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
         return false;
-    // When memory runs out, the clone is to be killed, not the target, which looks as large.
+    // When memory runs out, the clone is to be killed, not the target, which inspects as large.
     char name[48];
     snprintf(name, sizeof name, "/proc/%d/oom_score_adj", pid);
     AS_CLEANUP_FD int fd = open(name, O_WRONLY | O_CLOEXEC);
@@ -252,7 +252,7 @@ void as_clone_reap(struct as_process *p, const struct as_critical *critical, con
     // A target that stands still by SIGSTOP can do nothing before it goes on: then the zombie waits, and so do we.
     uint64_t deadline = as_now_ns() + REAP_HOURS * UINT64_C(3600000000000);
     for (long wait = REAP_WAIT_MS; is_left(p, made->pid) && !reap_once(p, critical, made) && as_now_ns() < deadline;) {
-        nap(p, wait);
+        wait_ms(p, wait);
         wait = wait * 2 < REAP_MOST_WAIT_MS ? wait * 2 : REAP_MOST_WAIT_MS;
     }
 }

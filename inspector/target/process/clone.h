@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The clone of a target, from its birth to the moment when nothing of it is left. Internal to the supervisor, in whose
+// The clone of a target, from its birth to the time when nothing of it is left. Internal to the supervisor, in whose
 // process all of this runs.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Looking at a clone of the target, made by itself, copy-on-write: the inspector's side. supervisor.c makes it.
+// Inspecting a clone of the target, made by itself, copy-on-write: the inspector's side. supervisor.c makes it.
 //
-// The clone has the target's anonymous memory as it was at that moment, page for page, swapped ones included: its smaps and
+// The clone has the target's anonymous memory as it was at that time, page for page, swapped ones included: its smaps and
 // pagemap are the target's of then. What a child does not inherit are the page tables of files and of shared memory that
 // have no private copies (the kernel fills them in on demand), and what the program keeps from its children (MADV_DONTFORK,
 // MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
@@ -40,7 +40,7 @@ static bool is_quick(struct as_process *p, struct as_error *err)
     p->base.stop.duration_ns = 0;
     return as_fail(
         err, AS_DENIED,
-        "cloning process %d is estimated to take %.1f ms, and --max-pause leaves %.1f ms: allow more, or look "
+        "cloning process %d is estimated to take %.1f ms, and --max-pause leaves %.1f ms: allow more, or inspect "
         "without stopping (--mode live)",
         p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
@@ -397,7 +397,7 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
         t->stop.active = true;
         t->stop.outcome = birth.outcome;
         t->stop.note = NULL;
-        // With pages in swap every read needs to know; else the count may wait for the capture, and be done beside it.
+        // With pages in swap every read needs to know; else the count may wait for the snapshot, and be done beside it.
         t->counts.pending = t->hint.swap == 0;
         ok = as_process_refresh_maps(p, !t->counts.pending, err);
     }
@@ -411,11 +411,11 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
     struct as_process *p = as_process_of(t);
     struct as_birth birth;
     if (t->stop.active)
-        return as_fail(err, AS_INTERNAL, "process %d is stopped already by this look", t->pid);
+        return as_fail(err, AS_INTERNAL, "process %d is stopped already by this snapshot", t->pid);
     struct as_proc_stat stat;
     t->stop.job_control = as_proc_stat(p->view_fd, "stat", &stat) && stat.state == 'T';
     t->stop.duration_ns = 0;
-    // A freeze that was given up may have left it to the capture to count: that would count the clone, which has no files.
+    // A freeze that was given up may have left it to the snapshot to count: that would count the clone, which has no files.
     t->counts.pending = false;
     if (!may_catch(p, err) || !is_quick(p, err) || !as_process_refresh_maps(p, true, err) || !is_whole(p, err) ||
         !is_roomy(p, err) || !start_supervisor(p, critical, true, err))

@@ -30,7 +30,7 @@
 
 // So many times what was taken between the last two polls must be left beside AS_ROOM_LEAST.
 #define TIMES_TAKEN 4
-// Below so many bytes the page cache is looked at, too.
+// Below so many bytes the page cache is inspected, too.
 #define SCARCE_BYTES UINT64_C(134217728)
 // Memory is taken by no more than so many bytes in a nanosecond, as far as the time to the next poll is concerned.
 #define FASTEST 32
@@ -54,7 +54,7 @@ struct watched {
     int socket;
 };
 
-static void nap(void)
+static void wait_shortly(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
@@ -76,7 +76,7 @@ static bool is_stopped(pid_t pid)
 static bool await_reads(const struct watched *w, uint64_t for_ms)
 {
     uint64_t deadline = as_now_ns() + for_ms * 1000000;
-    for (;; nap()) {
+    for (;; wait_shortly()) {
         if (!as_reads_pending(w->reads) || is_closed(w) || is_stopped(w->inspector))
             return true;
         if (as_now_ns() > deadline)
@@ -111,7 +111,7 @@ static void free_memory(const struct watched *w)
         syscall(SYS_pidfd_send_signal, w->inspector_fd, SIGKILL, NULL, 0);
     uint64_t deadline = as_now_ns() + HELD_MS * UINT64_C(1000000);
     while (is_held(w) && as_now_ns() < deadline)
-        nap();
+        wait_shortly();
 }
 
 static void give_up(const struct watched *w)

@@ -27,11 +27,11 @@
 #define STRAGGLER_NS UINT64_C(200000000)
 
 enum {
-    REAP_ROUNDS = 50,    // of waiting for one thread, after which the others are looked at
-    TIMER_NS = 20000000, // between two such looks while PTRACE_SEIZE waits
+    REAP_ROUNDS = 50,    // of waiting for one thread, after which the others are inspected
+    TIMER_NS = 20000000, // between two such snapshots while PTRACE_SEIZE waits
 };
 
-// Waits between two looks at a thread's state: yields at first, then sleeps for longer and longer.
+// Waits between two snapshots of a thread's state: yields at first, then sleeps for longer and longer.
 static void pause_a_little(unsigned round)
 {
     if (round < 50) {
@@ -61,7 +61,7 @@ static bool await_interruptible(struct as_process *p, uint64_t deadline, struct 
                     err, AS_DENIED,
                     "thread %d of process %d is in an uninterruptible wait (a vfork whose child has not "
                     "exec'd yet, or a file system that does not answer) and cannot be stopped: try again, or "
-                    "look without stopping (mode live)",
+                    "inspect without stopping (mode live)",
                     p->tids.items[i], p->base.pid);
             pause_a_little(round);
         }
@@ -96,13 +96,13 @@ static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
         p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended
         return as_fail(err, AS_DENIED,
                        "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
-                       "first, or look without stopping (mode live)",
+                       "first, or inspect without stopping (mode live)",
                        p->base.pid, (int)tracer, comm);
     }
     return as_process_denied(p, "its threads", err);
 }
 
-bool as_tracee_look(struct as_tracee *tracee)
+bool as_tracee_read_registers(struct as_tracee *tracee)
 {
     siginfo_t info;
     int got;
@@ -150,7 +150,7 @@ static void on_timer(int signal)
     int saved = errno;
     (void)signal;
     for (size_t i = 0; p && i < p->tracees.count; i++)
-        as_tracee_look(&p->tracees.items[i]);
+        as_tracee_read_registers(&p->tracees.items[i]);
     errno = saved;
 }
 
@@ -185,7 +185,8 @@ static void stop_timer(const struct seize_timer *t)
     sigaction(SIGRTMAX, &t->action, NULL);
 }
 
-// 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer for a first thread that
+// 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer for a first thread
+// that
 // has just ended, while another one, which executes a program, is about to have its id: it may do so again and again.
 static int seize(struct as_process *p, pid_t tid)
 {
@@ -250,7 +251,7 @@ static void forget(struct as_process *p, size_t index)
 static void reap_others(struct as_process *p, size_t *index)
 {
     for (size_t i = p->tracees.count; i-- > 0;) {
-        if (i == *index || as_tracee_look(&p->tracees.items[i]))
+        if (i == *index || as_tracee_read_registers(&p->tracees.items[i]))
             continue;
         forget(p, i);
         *index -= i < *index;
@@ -267,7 +268,7 @@ static bool await_stops(struct as_process *p, uint64_t deadline)
                 ++i;
                 break;
             }
-            if (!as_tracee_look(&p->tracees.items[i])) {
+            if (!as_tracee_read_registers(&p->tracees.items[i])) {
                 forget(p, i);
                 break;
             }
@@ -279,7 +280,7 @@ static bool await_stops(struct as_process *p, uint64_t deadline)
                 if (round % REAP_ROUNDS != REAP_ROUNDS - 1)
                     continue;
                 reap_others(p, &i);
-                if (round > REAP_ROUNDS) // an exec can lose an interrupt (4 of 1,400 looks on Linux 6.18)
+                if (round > REAP_ROUNDS) // an exec can lose an interrupt (4 of 1,400 snapshots on Linux 6.18)
                     ptrace(PTRACE_INTERRUPT, p->tracees.items[i].tid, 0, 0);
             }
         }
@@ -296,7 +297,7 @@ static bool count_threads(const struct as_process *p, uint64_t *count)
     return true;
 }
 
-static uint64_t patience(const struct as_process *p)
+static uint64_t stop_limit_ns(const struct as_process *p)
 {
     return p->patience_ns != 0 ? p->patience_ns : STOP_NS;
 }
@@ -304,7 +305,7 @@ static uint64_t patience(const struct as_process *p)
 // Why a thread has not stopped in time, as far as its state tells.
 static bool stop_failed(const struct as_process *p, struct as_error *err)
 {
-    double seconds = (double)patience(p) / 1e9;
+    double seconds = (double)stop_limit_ns(p) / 1e9;
     pid_t tid = 0;
     char state = '?';
     for (size_t i = 0; i < p->tracees.count && state != 'D'; ++i) {
@@ -317,35 +318,35 @@ static bool stop_failed(const struct as_process *p, struct as_error *err)
         return as_fail(
             err, AS_DENIED,
             "process %d could not be stopped within %g s: its thread %d is in an uninterruptible wait (a vfork "
-            "whose child has not exec'd yet, or a file system that does not answer); try again, or look "
+            "whose child has not exec'd yet, or a file system that does not answer); try again, or inspect "
             "without stopping (mode live)",
             p->base.pid, seconds, (int)tid);
     return as_fail(err, AS_DENIED,
                    "process %d could not be stopped within %g s: of its %zu threads %d had not stopped yet (state "
-                   "%c)%s; try again, or look without stopping (mode live)",
+                   "%c)%s; try again, or inspect without stopping (mode live)",
                    p->base.pid, seconds, p->tracees.count, (int)tid, state,
                    state == 'R' ? ", and no processor was free for it to do so" : "");
 }
 
 bool as_process_halt(struct as_process *p, struct as_error *err)
 {
-    uint64_t deadline = as_now_ns() + patience(p);
+    uint64_t deadline = as_now_ns() + stop_limit_ns(p);
     uint64_t due = as_process_due(p);
     if (p->tracees.count == as_restart_escorted(p)) {
         if (!as_process_list_threads(p, err) || !await_interruptible(p, deadline, err))
             return false;
         p->stop_began = as_now_ns();
-        deadline = p->stop_began + patience(p);
+        deadline = p->stop_began + stop_limit_ns(p);
         due = as_process_due(p);
     }
     for (size_t i = 0; i < p->tracees.count; ++i) {
         if (!p->tracees.items[i].stopped)
             ptrace(PTRACE_INTERRUPT, p->tracees.items[i].tid, 0, 0);
     }
-    // Only a running thread can start another: once all that are known stand still and a further look finds none that
+    // Only a running thread can start another: once all that are known stand still and a further pass finds none that
     // is new, there is none. A thread's end can make the kernel's listing skip another one: hence the count.
     bool added = true;
-    for (unsigned looks = 1;; ++looks) {
+    for (unsigned attempts = 1;; ++attempts) {
         uint64_t threads = 0;
         if (!as_process_list_threads(p, err) || !seize_new(p, &added, err))
             return false;
@@ -357,20 +358,20 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
             break;
         if (as_now_ns() >= due)
             return as_process_deadline_exceeded(p, err);
-        // The first look finds those that were there before: to stop them all may take that long on a busy machine.
-        if (as_now_ns() > deadline && looks > 1)
+        // The first snapshot finds those that were there before: to stop them all may take that long on a busy machine.
+        if (as_now_ns() > deadline && attempts > 1)
             return as_fail(
                 err, AS_DENIED,
                 "process %d could not be stopped within %g s: each of the %u times that all known threads had stopped, "
-                "new threads had started or others ended; try again, or look without stopping (mode live)",
-                p->base.pid, (double)patience(p) / 1e9, looks);
+                "new threads had started or others ended; try again, or inspect without stopping (mode live)",
+                p->base.pid, (double)stop_limit_ns(p) / 1e9, attempts);
     }
     if (p->tracees.count == 0)
         return as_process_gone(p, err);
     return true;
 }
 
-static void mend(struct as_tracee *tracee)
+static void restore_call(struct as_tracee *tracee)
 {
     if (!tracee->registers.known)
         as_registers_read(tracee->tid, &tracee->registers);
@@ -381,7 +382,7 @@ void as_process_let_run(struct as_tracee *tracee)
 {
     if (tracee->guarded) // it sleeps
         return;
-    mend(tracee);
+    restore_call(tracee);
     if (ptrace(PTRACE_CONT, tracee->tid, 0, (long)tracee->signal) != 0)
         return; // killed while it stood still: the next halt finds out
     tracee->stopped = false;
@@ -394,18 +395,18 @@ static bool release(const struct as_process *p, struct as_tracee *tracee)
     if (tracee->escorted || (tracee->stopped && as_restart_escort(p, tracee)))
         return false;
     if (tracee->stopped) {
-        mend(tracee);
+        restore_call(tracee);
         if (ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
             return true;
     }
     // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
     // learns of it.
     tracee->stopped = false;
-    if (!as_tracee_look(tracee))
+    if (!as_tracee_read_registers(tracee))
         return true;
     if (!tracee->stopped)
         return false;
-    mend(tracee);
+    restore_call(tracee);
     return ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
 }
 

@@ -38,7 +38,8 @@ struct as_syscall_information {
 // A stop at the entry or the exit of a system call, by PTRACE_O_TRACESYSGOOD.
 enum { AS_SYSCALL_STOP = SIGTRAP | 0x80 };
 
-// Reads r->saved, and brings the thread to where it can make system calls for us and be put back. False: AS_TARGET_GONE, or AS_UNSUPPORTED, as it was.
+// Reads r->saved, and brings the thread to where it can make system calls for us and be put back. False: AS_TARGET_GONE, or AS_UNSUPPORTED,
+// as it was.
 bool as_machine_take(struct as_remote *r, struct as_error *err);
 // Puts the registers back. False: it has been killed.
 bool as_machine_put_back(const struct as_remote *r);

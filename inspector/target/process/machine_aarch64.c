@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-static bool gone(pid_t tid, struct as_error *err)
+static bool fail_as_gone(pid_t tid, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
 }
@@ -56,7 +56,7 @@ static bool keep_wide(struct as_remote *r, struct as_error *err)
         return true;
     struct iovec all = {r->wide, sizeof r->wide};
     if (ptrace(PTRACE_GETREGSET, r->tid, AS_NT_SVE, &all) != 0)
-        return gone(r->tid, err);
+        return fail_as_gone(r->tid, err);
     struct as_sve_head head;
     memcpy(&head, r->wide, sizeof head);
     if (head.size > all.iov_len)
@@ -103,13 +103,13 @@ bool as_machine_take(struct as_remote *r, struct as_error *err)
 {
     struct user_regs_struct saved;
     if (!get_registers(r->tid, &saved))
-        return gone(r->tid, err);
+        return fail_as_gone(r->tid, err);
     if (!keep_wide(r, err))
         return false;
     // Signals wait for as long as it moves.
     if (is_at_call(r->tid, saved.pc) && (!as_remote_block(r) || !take_back_call(r, &saved) ||
                                          ptrace(PTRACE_SETSIGMASK, r->tid, sizeof r->mask, &r->mask) != 0))
-        return gone(r->tid, err);
+        return fail_as_gone(r->tid, err);
     memcpy(r->saved, &saved, sizeof saved);
     r->saved_size = sizeof saved;
     return true;

@@ -71,8 +71,8 @@ static bool is_tmpfs(const struct as_process *p, const struct as_mapping *m)
     return false;
 }
 
-static enum as_mapping_kind classify(const struct as_process *p, const struct as_mapping *m, const char *path,
-                                     size_t length)
+static enum as_mapping_kind classify_mapping(const struct as_process *p, const struct as_mapping *m, const char *path,
+                                             size_t length)
 {
     bool shared = m->prot & AS_PROT_SHARED;
     if (length == 0)
@@ -144,7 +144,7 @@ static struct as_mapping *add_mapping(struct as_process *p, const char *line, si
     m.inode = as_parse_decimal(&at, end);
     while (at < end && *at == ' ')
         ++at;
-    m.kind = classify(p, &m, at, (size_t)(end - at));
+    m.kind = classify_mapping(p, &m, at, (size_t)(end - at));
     if (!p->counting)
         m.rss = m.shared = m.anonymous = m.swap = m.hugetlb = AS_UNKNOWN;
     // A running target can change its mappings between two reads of the file, so that one may be seen twice.
@@ -263,7 +263,7 @@ bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err
 
 bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *err)
 {
-    // Empty when the thread through which we look has just ended: try another one.
+    // Empty when the thread through which we read has just ended: try another one.
     for (int attempt = 0; attempt < 3; ++attempt) {
         if (!as_process_view(p, err) || !as_process_read_maps(p, count, err))
             return false;

@@ -68,7 +68,7 @@ bool as_process_stop_one(struct as_process *p, pid_t tid)
     struct as_tracee *tracee = &p->tracees.items[index];
     ptrace(PTRACE_INTERRUPT, tid, 0, 0);
     uint64_t deadline = as_now_ns() + (uint64_t)STOP_ONE_MS * 1000000;
-    while (as_tracee_look(tracee)) {
+    while (as_tracee_read_registers(tracee)) {
         if (tracee->stopped)
             return as_registers_read(tid, &tracee->registers);
         if (as_now_ns() > deadline)

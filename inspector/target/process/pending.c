@@ -13,7 +13,7 @@ struct pending {
     uint64_t blocked;
 };
 
-static void take(const char *line, size_t length, const char *key, uint64_t *out)
+static void take_field(const char *line, size_t length, const char *key, uint64_t *out)
 {
     size_t key_length = strlen(key);
     const char *at = line + key_length;
@@ -33,9 +33,9 @@ static bool read_pending(const struct as_process *p, pid_t tid, struct pending *
         return false;
     size_t length;
     for (const char *line; (line = as_lines_next(&lines, &length));) {
-        take(line, length, "SigPnd:\t", &out->own);
-        take(line, length, "ShdPnd:\t", &out->shared);
-        take(line, length, "SigBlk:\t", &out->blocked);
+        take_field(line, length, "SigPnd:\t", &out->own);
+        take_field(line, length, "ShdPnd:\t", &out->shared);
+        take_field(line, length, "SigBlk:\t", &out->blocked);
     }
     as_lines_close(&lines);
     return out->own != AS_UNKNOWN && out->shared != AS_UNKNOWN && out->blocked != AS_UNKNOWN;

@@ -13,7 +13,7 @@ static inline uint64_t as_signal_bit(int signal)
 }
 
 // What an instruction of the thread itself raises: a load from an address where nothing is, an illegal instruction, a
-// breakpoint, a system call that a seccomp filter traps. Its handler looks at the registers, to see which instruction it was.
+// breakpoint, a system call that a seccomp filter traps. Its handler inspects the registers, to see which instruction it was.
 uint64_t as_faults(void);
 
 // Is such a signal on its way into the stopped thread? The kernel queues a fault, and then stops the thread for us before it

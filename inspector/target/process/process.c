@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A live process, looked at from outside through /proc and process_vm_readv.
+// A live process, inspected from outside through /proc and process_vm_readv.
 #define _GNU_SOURCE
 #include "target/process/process.h"
 
@@ -72,14 +72,14 @@ static bool by_file(const struct as_process *p)
     return p->clone.pid != 0 || t->counts.shared != 0 || !t->stop.active;
 }
 
-// What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we look through another thread now.
+// What to do about a process_vm_readv of thread `tid` that failed. True: try again, for we reads through another thread now.
 static bool try_again(struct as_process *p, pid_t tid)
 {
     if (errno == EPERM || errno == ENOSYS)
         p->no_vm_readv = true;
     if (errno != ESRCH)
         return false;
-    // The thread through which we look has ended; others may still have the memory.
+    // The thread through which we read has ended; others may still have the memory.
     pthread_mutex_lock(&p->lock);
     bool found = p->view_tid != tid || (as_process_view(p, NULL) && p->view_tid != tid);
     pthread_mutex_unlock(&p->lock);
@@ -214,7 +214,7 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
         as_fail_errno(err, AS_NO_MEMORY, "no memory to describe a process");
         return NULL;
     }
-    // Of ourselves nobody else reads, and no supervisor looks on.
+    // Of ourselves nobody else reads, and no supervisor watches.
     void *shared = kind == AS_TARGET_SELF
                        ? &p->own_reads
                        : mmap(NULL, sizeof *p->reads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -334,7 +334,7 @@ bool as_process_attach_files(struct as_process *p, struct as_error *err)
         return false;
     uint64_t anonymous = as_proc_status(p->view_fd, "status", "RssAnon:");
     uint64_t swap = as_proc_status(p->view_fd, "status", "VmSwap:");
-    // Whether the kernel knows PAGEMAP_SCAN decides how a look begins.
+    // Whether the kernel knows PAGEMAP_SCAN decides how a snapshot begins.
     uint64_t first = p->base.mappings.items[0].start;
     if (p->pagemap_fd >= 0)
         as_process_scan_first(p, first, first + p->base.page_size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the parts of the live-process backend (process.c, view.c, maps.c, residency.c, freeze.c, files.c) and self.c
+// What the parts of the live-process backend (process.c, access.c, maps.c, process_residency.c, freeze.c, mapped_files.c) and self.c
 // share. Internal to target/, and to its tests.
 #pragma once
 
@@ -52,8 +52,8 @@ struct as_tracee {
 // May threads be escorted (see restart.h)? Only a process that serves them asks.
 enum as_escort { AS_ESCORT_DENIED, AS_ESCORT_UNTRIED, AS_ESCORT_ALLOWED };
 
-// How the target is held by another process of ours, and the clone of it, if there is one, through which we look at the
-// moment at which it was made; see fork.c.
+// How the target is held by another process of ours, and the clone of it, if there is one, through which we inspect the
+// time at which it was made; see clone_target.c.
 struct as_clone {
     pid_t pid;                       // 0: there is none
     pid_t supervisor;                // 0: there is none
@@ -63,7 +63,7 @@ struct as_clone {
     char note[512]; // behind base.mode_note
 };
 
-// How the pages were classified whose pagemap entry alone does not tell the zero page; see residency.c.
+// How the pages were classified whose pagemap entry alone does not tell the zero page; see process_residency.c.
 enum as_zero_verdict { AS_ZERO_NONE = 1, AS_ZERO_ALL = 2, AS_ZERO_MIXED = 3 };
 
 // What is being read of the target's memory, or of its clone's; the supervisor sees it, too. Of all that has the kernel hold that memory
@@ -77,7 +77,7 @@ struct as_reads {
 // Its memory may be read, and its pages be asked for, by several threads at once.
 struct as_process {
     struct as_target base; // first: a pointer to one is a pointer to the other
-    pthread_mutex_t lock;  // of what asking for pages, and looking for another thread to look through, write down
+    pthread_mutex_t lock;  // of what asking for pages, and searching for another thread to reads through, write down
     int proc_fd;           // /proc/PID
     // /proc/TID of a thread that still has the memory: /proc/PID itself until the group's leader exits before the
     // others; from then on the leader's files are empty and any living thread's serve.
@@ -88,7 +88,7 @@ struct as_process {
     atomic_bool no_vm_readv; // process_vm_readv is forbidden here (an old container's seccomp filter): use mem_fd
     struct as_reads *reads;  // shared with the supervisor, or own_reads
     struct as_reads own_reads;
-    atomic_bool lost; // a read found that the thread through which we look has no memory any more
+    atomic_bool lost; // a read found that the thread through which we read has no memory any more
     bool no_scan;     // PAGEMAP_SCAN is not known to this kernel, or not wanted (tests)
     bool no_guard;    // PAGE_IS_GUARD is not known to this kernel
     bool no_smaps;    // the kernel was built without smaps
@@ -107,9 +107,9 @@ struct as_process {
     _Atomic uint64_t verdict_start; // the mapping that `verdict` is about
     enum as_zero_verdict verdict;
     uint64_t occupied_start;          // the mapping that `occupied` is about; AS_UNKNOWN: none
-    AS_VEC(struct as_range) occupied; // stretches of it outside of which all pages are absent; see absent.c
+    AS_VEC(struct as_range) occupied; // stretches of it outside of which all pages are absent; see absent_ranges.c
     struct as_clone clone;
-    struct as_counting *counter;    // see count.c; NULL: nobody counts
+    struct as_counting *counter;    // see rss_counter.c; NULL: nobody counts
     struct as_swap_room *swap_room; // see swap_room.c; NULL: nobody has asked
 };
 
@@ -166,7 +166,7 @@ void as_process_forget_swap_room(struct as_process *p);
 // How many of `length` bytes at `address` lie before the first page that is swapped out now.
 size_t as_process_unswapped(const struct as_process *p, uint64_t address, size_t length);
 
-// view.c
+// access.c
 // Makes view_fd a thread that still has the memory. False: none is left (AS_TARGET_GONE), or a zombie.
 bool as_process_view(struct as_process *p, struct as_error *err);
 // Is the memory that we opened still there: neither exited nor replaced by an exec? One system call, touches nothing.
@@ -183,10 +183,11 @@ bool as_process_list_threads(struct as_process *p, struct as_error *err);
 bool as_process_runs(pid_t pid);
 // As as_target_ops.intact.
 bool as_process_intact(struct as_target *t, struct as_error *err);
-// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no memory, which says nothing
+// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no memory, which says
+// nothing
 // of the process; else `otherwise`.
 enum as_code as_process_unopened(enum as_code otherwise);
-// Why we may not look, in words, with what to do about it; AS_DENIED. Always returns false.
+// Why we may not inspect, in words, with what to do about it; AS_DENIED. Always returns false.
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err);
 
 // maps.c
@@ -201,15 +202,15 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err);
 // The name of a thread, if it still lives.
 void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread);
 
-// count.c
+// rss_counter.c
 // As as_target_ops.residency.count_begin and count_end.
 bool as_process_count_begin(struct as_target *t);
 bool as_process_count_end(struct as_target *t, struct as_error *err);
-// Ends what as_process_count_begin began through the view_fd of that moment: its mappings become the target's. False:
+// Ends what as_process_count_begin began through the view_fd of that time: its mappings become the target's. False:
 // AS_NO_MEMORY, or as as_process_read_maps.
 bool as_process_count_take(struct as_target *t, struct as_error *err);
 
-// residency.c
+// process_residency.c
 bool as_process_residency(struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages, struct as_error *err);
 
 // Reads the pagemap entries of up to AS_ENTRIES pages of [address, end); returns how many were read, 0 with errno.
@@ -218,7 +219,7 @@ size_t as_process_read_entries(const struct as_process *p, uint64_t address, uin
 // The first page of [start, end) that PAGEMAP_SCAN knows to be present or swapped; `end`: none; AS_UNKNOWN: it cannot be asked.
 uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t end);
 
-// absent.c
+// absent_ranges.c
 // As as_target_ops.absent_until, with the lock held.
 uint64_t as_process_first_occupied(struct as_process *p, uint64_t start, uint64_t end);
 uint64_t as_process_absent_until(struct as_target *t, uint64_t start, uint64_t end);
@@ -249,7 +250,7 @@ static inline bool as_is_restart(int64_t result)
     return result <= -512 && result >= -516;
 }
 
-// converge.c
+// quiesce.c
 // When the target that is being stopped has to run on, as as_now_ns; UINT64_MAX: no limit.
 uint64_t as_process_due(const struct as_process *p);
 // Fails for that (AS_DENIED), and says so in t->stop.deadline_exceeded. Always returns false.
@@ -260,27 +261,27 @@ bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err);
 // caller has to resume.
 bool as_process_halt(struct as_process *p, struct as_error *err);
 // Has the tracee come to a stop? Sets `stopped` and its neighbours. False: it is not ours any more, for it has ended.
-bool as_tracee_look(struct as_tracee *tracee);
+bool as_tracee_read_registers(struct as_tracee *tracee);
 // Lets one stopped thread run, still attached, until as_process_halt.
 void as_process_let_run(struct as_tracee *tracee);
 bool as_process_stop(struct as_target *t, struct as_error *err);
 void as_process_resume(struct as_target *t);
 
-// converge.c
-// Stops every thread at a moment when none is in the middle of `critical` (NULL: any moment will do); t->stop.outcome says
+// quiesce.c
+// Stops every thread at a time when none is in the middle of `critical` (NULL: any time will do); t->stop.outcome says
 // whether there was one. Reads neither mappings nor the list of threads. On failure all run again.
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err);
-// As as_process_catch, after a moment that did not serve: how long the target stood still counts together.
+// As as_process_catch, after a time that did not serve: how long the target stood still counts together.
 bool as_process_catch_again(struct as_process *p, const struct as_critical *critical, struct as_error *err);
 
 // Does a call instruction end at `address`, so that it may be a return address? Stacks hold old words, too, and data.
 bool as_follows_call(struct as_target *t, uint64_t address);
 
-// files.c
+// mapped_files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
 int as_process_open_root(struct as_target *t);
 
-// fork.c
+// clone_target.c
 bool as_process_fork(struct as_target *t, const struct as_critical *critical, struct as_error *err);
 bool as_process_stop_clean(struct as_target *t, const struct as_critical *critical, struct as_error *err);
 // Has the supervisor let go of the target, or do away with its clone: what is read from now on is the target's own again.
@@ -298,7 +299,8 @@ bool as_process_has_room(struct as_process *p, struct as_room *room, struct as_e
 // clone_watch.c
 struct as_made;
 // Waits until the other end of the socket is closed. If memory gets short meanwhile, or the clone is killed, it takes the clone away from
-// the inspector, whose reads these are, kills it while the target stands still, and returns true; p->base.stop.duration_ns has that time, too.
+// the inspector, whose reads these are, kills it while the target stands still, and returns true; p->base.stop.duration_ns has that time,
+// too.
 bool as_clone_watch(struct as_process *p, struct as_reads *reads, struct as_room *room, const struct as_made *made,
                     int socket);
 

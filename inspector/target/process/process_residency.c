@@ -62,7 +62,7 @@ static uint8_t flags_of_scan(uint64_t categories)
 }
 
 // As ioctl.
-static int scan(const struct as_process *p, struct scan_arg *arg)
+static int scan_pagemap(const struct as_process *p, struct scan_arg *arg)
 {
     if (!as_process_read_begin(p))
         return errno = ESRCH, -1;
@@ -87,7 +87,7 @@ static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uin
                                .vec_len = REGIONS,
                                .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
                                .return_mask = tell};
-        int count = scan(p, &arg);
+        int count = scan_pagemap(p, &arg);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EINVAL && !p->no_guard) {
@@ -124,7 +124,7 @@ uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t en
                                .category_mask = guard,
                                .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
                                .return_mask = SCAN_PRESENT};
-        int count = scan(p, &arg);
+        int count = scan_pagemap(p, &arg);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EINVAL && guard != 0) {
@@ -213,11 +213,11 @@ static enum as_zero_verdict weigh(struct as_process *p, const struct as_mapping 
     uint64_t entries[AS_ENTRIES];
     p->verdict_start = m->start;
     p->verdict = AS_ZERO_MIXED;
-    uint64_t looked = 0;
-    for (uint64_t at = m->start; (at = as_process_first_occupied(p, at, m->end)) < m->end; looked += AS_ENTRIES) {
+    uint64_t read = 0;
+    for (uint64_t at = m->start; (at = as_process_first_occupied(p, at, m->end)) < m->end; read += AS_ENTRIES) {
         // More would take minutes to count: of a reservation of terabytes (sanitizers, some language runtimes) of which only
         // pagemap tells what is absent.
-        if (looked > MAX_WEIGHED)
+        if (read > MAX_WEIGHED)
             return AS_ZERO_MIXED;
         size_t count = as_process_read_entries(p, at, m->end, entries);
         if (count == 0)
@@ -275,7 +275,7 @@ static void settle_doubts(struct as_process *p, const struct as_mapping *m, uint
     }
 }
 
-// A guard marker looks swapped on kernels 6.13 and 6.14, and so does, until it has arrived, a page that the kernel moves
+// A guard marker seems swapped on kernels 6.13 and 6.14, and so does, until it has arrived, a page that the kernel moves
 // (compaction), or one that it has swapped out since smaps was read. Where smaps counts nothing swapped in a mapping that stands
 // still, it is one of these.
 static bool has_false_swap(const struct as_process *p, const struct as_mapping *m, const uint8_t *pages, size_t count)
@@ -284,7 +284,7 @@ static bool has_false_swap(const struct as_process *p, const struct as_mapping *
            (memchr(pages, AS_RES_SWAPPED, count) || memchr(pages, AS_RES_SWAPPED | AS_RES_HUGE, count));
 }
 
-// Is a page that looks swapped, and that smaps counts as not, in memory? A move shows in pagemap, which knows the page of it; how
+// Is a page that seems swapped, and that smaps counts as not, in memory? A move shows in pagemap, which knows the page of it; how
 // long one takes nobody knows. What cannot be read is a marker.
 static bool is_in_memory(const struct as_process *p, uint64_t address)
 {
@@ -310,7 +310,7 @@ static void settle_false_swap(const struct as_process *p, uint64_t start, uint8_
                            : 0;
 }
 
-static bool fill(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
+static bool fill_from_pagemap(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
 {
     if (!p->no_scan) {
         if (fill_by_scan(p, start, end, pages))
@@ -358,7 +358,7 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
     }
     if (start == end)
         return true;
-    if (!fill(p, start, end, pages))
+    if (!fill_from_pagemap(p, start, end, pages))
         return as_process_unread(p, "the kernel does not say which of its pages are resident", err);
     uint64_t at = start;
     for (size_t i = as_target_mapping_from(t, start); at < end; ++i) {

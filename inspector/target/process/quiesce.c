@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stopping a process at a moment when none of its threads is in the middle of something: of malloc, say.
+// Stopping a process at a time when none of its threads is in the middle of something: of malloc, say.
 //
 // First all threads are stopped, wherever they are. Those that are inside the critical code are let run for an instant,
 // and stopped again, until they have left it; all others stay where they are, so each round leaves fewer. In a storm of
@@ -97,7 +97,7 @@ static size_t count_inside(struct as_process *p, const struct as_critical *c, si
 
 // Nobody is inside, and yet a lock is held: by a thread in fork(), which takes them all, or by one whose frames we did not
 // understand. It is in the code around, if it does not wait for yet another lock.
-static bool mark_holders(struct as_process *p, const struct as_critical *c)
+static bool mark_owners(struct as_process *p, const struct as_critical *c)
 {
     bool any = false;
     for (size_t i = 0; i < p->tracees.count; ++i) {
@@ -133,7 +133,7 @@ bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err)
     return as_fail(
         err, AS_DENIED,
         "process %d was resumed after %.1f ms, before all of it was read: allow a longer pause (--max-pause), or "
-        "use a mode with a shorter one (--mode snapshot or live)",
+        "use a mode with a shorter one (--mode clone or live)",
         p->base.pid, (double)p->base.stop.limit_ns / 1e6);
 }
 
@@ -152,7 +152,7 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
         p->base.stop.outcome = inside > 0 || held ? AS_STOP_BUSY : unknown ? AS_STOP_UNKNOWN : AS_STOP_CLEAN;
         if (p->base.stop.outcome != AS_STOP_BUSY || (inside > 0 && runnable == 0) || as_now_ns() > deadline)
             return true;
-        bool all = held && !mark_holders(p, c);
+        bool all = held && !mark_owners(p, c);
         run_for_an_instant(p, all, held ? LONG_SLICE_NS : SLICE_NS);
         if (!as_process_halt(p, err))
             return false;

@@ -61,7 +61,7 @@ enum { RSEQ_CS_OFFSET = 8 }; // struct rseq: cpu_id_start, cpu_id, rseq_cs
 
 static const uint8_t SYSCALL[AS_SYSCALL_BYTES] = AS_SYSCALL_CODE;
 
-static bool gone(pid_t tid, struct as_error *err)
+static bool fail_as_gone(pid_t tid, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
 }
@@ -118,7 +118,7 @@ bool as_remote_in_sequence(const struct as_tracee *tracee)
     if (ptrace(GET_RSEQ_CONFIGURATION, tracee->tid, sizeof configuration, &configuration) <= 0 ||
         configuration.address == 0)
         return false;
-    // Of the thread itself, not of a clone through which we may be looking.
+    // Of the thread itself, not of a clone through which we may be inspecting.
     struct iovec local[2] = {{&at, sizeof at}, {&section, sizeof section}};
     struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof at};
     if (process_vm_readv(tracee->tid, &local[0], 1, &remote, 1, 0) != sizeof at || at == 0)
@@ -141,7 +141,7 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
                                                   "process %d is under a seccomp filter that may kill it for the call, "
                                                   "and suspending the filter takes CAP_SYS_ADMIN",
                                                   p->base.pid)
-                                        : gone(tid, err);
+                                        : fail_as_gone(tid, err);
 }
 
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
@@ -163,7 +163,7 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
     if (!set_options(p, r->tid, &r->options, err))
         return false;
     // (One that is in sigsuspend or ppoll gets the mask that it had before; the call sets its own again when it is restarted.)
-    bool ok = ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0 || gone(r->tid, err);
+    bool ok = ptrace(PTRACE_GETSIGMASK, r->tid, sizeof r->mask, &r->mask) == 0 || fail_as_gone(r->tid, err);
     if (ok && as_machine_take(r, err))
         return true;
     ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
@@ -183,24 +183,24 @@ bool as_remote_put_back(const struct as_remote *r)
 }
 
 // Is the thread, which enters the kernel, about to make the call that we have prepared? A thread under a seccomp filter does
-// so without the filter, and another thread of a hostile target may have changed the instruction after we had looked at it.
+// so without the filter, and another thread of a hostile target may have changed the instruction after we had inspected it.
 // (32-bit calls have other numbers; before Linux 5.3 they are not told apart.)
-static bool enters_as_told(const struct as_remote *r, long number, const uint64_t arguments[6])
+static bool enters_as_planned(const struct as_remote *r, long number, const uint64_t arguments[6])
 {
     struct as_syscall_information info = {0};
     return as_machine_enters(r, number, arguments) &&
            (ptrace(AS_GET_SYSCALL_INFO, r->tid, sizeof info, &info) <= 0 || info.arch == AS_AUDIT_ARCH);
 }
 
-// To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it looks at whether a
+// To the entry of the call, to its exit, and from there into the kernel's handling of signals, where alone it inspects whether a
 // call is to be restarted. Signals wait meanwhile. False: it has been killed.
-static bool make_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result, bool *as_told)
+static bool make_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result, bool *as_reply)
 {
     if (!as_machine_set_call(r, number, arguments) || !as_remote_block(r) ||
         !as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP))
         return false;
-    *as_told = enters_as_told(r, number, arguments);
-    if (!*as_told)
+    *as_reply = enters_as_planned(r, number, arguments);
+    if (!*as_reply)
         as_machine_turn_away(r);
     if (!as_remote_run_until(r, PTRACE_SYSCALL, AS_SYSCALL_STOP) || !as_machine_result(r, result))
         return false;
@@ -217,17 +217,17 @@ static bool is_cut_short(int64_t result)
 bool as_remote_call(struct as_remote *r, long number, const uint64_t arguments[6], int64_t *result,
                     struct as_error *err)
 {
-    bool as_told = true;
+    bool as_reply = true;
     r->born = 0;
     if (r->left)
         return as_fail(err, AS_DENIED, "thread %d is at work of its own again", r->tid);
     r->interrupted = false;
     r->deadline_ns = as_now_ns() + r->limit_ns;
-    bool ok = make_call(r, number, arguments, result, &as_told) && as_remote_put_back(r);
+    bool ok = make_call(r, number, arguments, result, &as_reply) && as_remote_put_back(r);
     r->deadline_ns = UINT64_MAX;
     if (!ok)
-        return gone(r->tid, err);
-    if (!as_told)
+        return fail_as_gone(r->tid, err);
+    if (!as_reply)
         return as_fail(err, AS_DENIED,
                        "thread %d was prepared for system call %ld and began another one: the code of its process is "
                        "being changed, so no call was made",
@@ -246,7 +246,7 @@ bool as_remote_end(struct as_remote *r, struct as_error *err)
         return true;
     bool ok = as_remote_put_back(r);
     ok &= ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0) == 0;
-    return ok || gone(r->tid, err);
+    return ok || fail_as_gone(r->tid, err);
 }
 
 // Has the page never been written since it was mapped? It is the file's then, or the kernel's own, and not a copy.
@@ -275,7 +275,7 @@ bool as_remote_is_sound(const struct as_process *p, uint64_t address)
     return false;
 }
 
-static uint64_t search(struct as_process *p, uint64_t from, uint64_t to)
+static uint64_t search_code(struct as_process *p, uint64_t from, uint64_t to)
 {
     uint8_t bytes[4096];
     for (uint64_t at = from; at < to; at += sizeof bytes - AS_SYSCALL_BYTES + AS_CODE_ALIGNMENT) {
@@ -307,13 +307,13 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
     for (size_t i = 0; i < p->base.mappings.count; ++i) {
         const struct as_mapping *m = &p->base.mappings.items[i];
         if (strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) {
-            uint64_t found = search(p, m->start, m->end);
+            uint64_t found = search_code(p, m->start, m->end);
             if (found != 0)
                 return found;
         }
     }
     for (size_t i = 0; i < count; ++i) {
-        uint64_t found = search(p, code[i].start, code[i].end);
+        uint64_t found = search_code(p, code[i].start, code[i].end);
         if (found != 0)
             return found;
     }

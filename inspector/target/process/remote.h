@@ -45,7 +45,7 @@ struct as_remote {
 // For how long a system call may last in a target unless told.
 #define AS_REMOTE_LIMIT_NS UINT64_C(10000000000)
 
-// Waits for the next stop of a tracee, leaving it to be waited for again (see as_tracee_look). *stop: the signal, and from
+// Waits for the next stop of a tracee, leaving it to be waited for again (see as_tracee_read_registers). *stop: the signal, and from
 // bit 8 on the event; 0: it has not stopped by the deadline (as_now_ns; UINT64_MAX: none). False: it has ended. To be called with
 // SIGCHLD blocked.
 bool as_remote_await(pid_t tid, uint64_t deadline_ns, int *stop);
@@ -61,7 +61,7 @@ bool as_remote_in_sequence(const struct as_tracee *tracee);
 bool as_remote_begin(struct as_remote *r, const struct as_process *p, const struct as_tracee *tracee,
                      uint64_t instruction, struct as_error *err);
 // Performs a call, and puts everything back: if we are killed between two calls, the thread goes on as if there had been none. *result
-// is what it returned, negative errno included. A process that it makes is our tracee from its first moment, and has not run a single
+// is what it returned, negative errno included. A process that it makes is our tracee from its first instant, and has not run a single
 // instruction. False: the thread has been killed (AS_TARGET_GONE); or it entered the kernel with another call or from elsewhere,
 // as code that was changed meanwhile does, and nothing was called (AS_DENIED); or the call had to be interrupted, as it
 // did not return within r->limit_ns (AS_DENIED). A call that cannot be interrupted is waited for; r->late tells of it.
@@ -81,5 +81,5 @@ bool as_remote_is_sound(const struct as_process *p, uint64_t address);
 
 // supervisor.c
 // For a process of ours that holds a target: apart from the inspector's terminal and process group, hard to kill by mistake,
-// with no file open but those that we look through, and `socket`.
+// with no file open but those that we reads through, and `socket`.
 void as_supervisor_stand_apart(const struct as_process *p, int socket);

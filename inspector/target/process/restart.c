@@ -197,7 +197,8 @@ bool as_restart_permits_stop(struct as_process *p, struct as_error *err)
             err, AS_DENIED,
             "thread %d of process %d sleeps under a seccomp filter, which may kill the process when the thread is "
             "stopped "
-            "(the kernel continues such a sleep by restart_syscall): nothing was stopped. Look with CAP_SYS_ADMIN, or "
+            "(the kernel continues such a sleep by restart_syscall): nothing was stopped. Inspect with CAP_SYS_ADMIN, "
+            "or "
             "without stopping (--mode live), or with --mode freeze --force%s",
             tid, p->base.pid,
             AS_RESULT_CAN_BE_REPLACED ? ", which makes the sleep begin anew"
@@ -210,7 +211,7 @@ bool as_restart_permits_stop(struct as_process *p, struct as_error *err)
 
 void as_restart_guard(struct as_tracee *tracee)
 {
-    if (tracee->guarded || tracee->group_stopped || // a stop may be looked at twice
+    if (tracee->guarded || tracee->group_stopped || // a stop may be inspected twice
         !as_registers_restarts_elsewhere(tracee->tid, &tracee->sleep) ||
         (!AS_RESULT_CAN_BE_REPLACED && !is_restarted_elsewhere(&tracee->sleep)) || !is_filtered(tracee->tid))
         return;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Swap never counts as room: that the kernel makes room by moving the target's memory to swap would slow it down. So a limit of swap alone
-// (memory.swap.max) needs no look; the first version's limit of memory and swap together does.
+// (memory.swap.max) needs no snapshot; the first version's limit of memory and swap together does.
 //
-// In a container, the cgroups above its root cannot be seen. They are taken not to be tighter than the ones that can, as they are made to hold
+// In a container, the cgroups above its root cannot be seen. They are taken not to be tighter than the ones that can, as they are made to
+// hold
 // them; where the first version tells of one that is (hierarchical_memory_limit), the room is not known.
 #include "target/process/room.h"
 
@@ -104,7 +105,7 @@ static bool is_limited_above(struct as_room *room)
     if (least == UINT64_MAX)
         return false;
     snprintf(room->why, sizeof room->why,
-             "a memory cgroup above those that can be seen here limits it to %.1f MB: look from outside of this "
+             "a memory cgroup above those that can be seen here limits it to %.1f MB: snapshot from outside of this "
              "container",
              (double)least / 1e6);
     return true;

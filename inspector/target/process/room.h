@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What must be left beside all that is expected to be taken, and what must be left at any moment: for what others take meanwhile.
+// What must be left beside all that is expected to be taken, and what must be left at any time: for what others take meanwhile.
 #define AS_ROOM_MARGIN UINT64_C(33554432)
 #define AS_ROOM_LEAST UINT64_C(16777216)
 

@@ -15,14 +15,14 @@ struct as_counting {
     bool ok;
 };
 
-static void *count(void *argument)
+static void *count_in_thread(void *argument)
 {
     struct as_counting *c = argument;
     c->ok = as_process_read_maps(&c->scratch, true, &c->err);
     return NULL;
 }
 
-// Is there memory to be passed over of which only its counts tell that nothing is there (absent.c)?
+// Is there memory to be passed over of which only its counts tell that nothing is there (absent_ranges.c)?
 static bool has_reservation(const struct as_process *p)
 {
     for (size_t i = 0; p->no_scan && i < p->base.mappings.count; ++i) {
@@ -50,7 +50,7 @@ bool as_process_count_begin(struct as_target *t)
     c->scratch.dev_shmem = p->dev_shmem;
     c->scratch.dev_tmpfs.items = p->dev_tmpfs.items;
     c->scratch.dev_tmpfs.count = p->dev_tmpfs.count;
-    bool started = as_worker_start(&c->thread, count, c);
+    bool started = as_worker_start(&c->thread, count_in_thread, c);
     if (started)
         p->counter = c;
     else
@@ -59,7 +59,7 @@ bool as_process_count_begin(struct as_target *t)
 }
 
 // Takes over the counts of a mapping; false when it is another one.
-static bool take(struct as_mapping *m, const struct as_mapping *counted)
+static bool take_counts(struct as_mapping *m, const struct as_mapping *counted)
 {
     if (m->start != counted->start || m->end != counted->end)
         return false;
@@ -93,7 +93,7 @@ bool as_process_count_end(struct as_target *t, struct as_error *err)
     struct as_target *counted = &c->scratch.base;
     bool same = c->ok && counted->mappings.count == t->mappings.count;
     for (size_t i = 0; same && i < t->mappings.count; ++i)
-        same = take(&t->mappings.items[i], &counted->mappings.items[i]);
+        same = take_counts(&t->mappings.items[i], &counted->mappings.items[i]);
     counted->counts.pending = t->counts.pending;
     t->counts = counted->counts;
     p->no_smaps = c->scratch.no_smaps;

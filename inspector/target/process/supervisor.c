@@ -27,7 +27,7 @@
 #endif
 
 enum {
-    MOST_MOMENTS = 100, // at which a clone is tried to be made
+    MOST_ATTEMPTS = 100, // at which a clone is tried to be made
     BETWEEN_NS = 1000000,
 };
 
@@ -42,14 +42,14 @@ static bool send_all(int socket, const void *data, size_t length)
     return true;
 }
 
-static void tell(struct as_process *p, const struct as_birth *birth, int socket)
+static void send_birth(struct as_process *p, const struct as_birth *birth, int socket)
 {
     bool ok = send_all(socket, birth, sizeof *birth);
     for (size_t i = 0; ok && i < birth->thread_count; ++i)
         ok = send_all(socket, &p->base.threads.items[i], sizeof p->base.threads.items[i]);
 }
 
-// The threads as they were at the moment of the clone.
+// The threads as they were at the time of the clone.
 static bool list_threads(struct as_process *p, struct as_error *err)
 {
     p->base.threads.count = 0;
@@ -71,7 +71,7 @@ static bool list_threads(struct as_process *p, struct as_error *err)
     return true;
 }
 
-// Lets go of all files but those that we look through: nobody must wait for us because we hold a pipe's end.
+// Lets go of all files but those that we reads through: nobody must wait for us because we hold a pipe's end.
 static void close_others(const struct as_process *p, int socket)
 {
     int kept[] = {p->proc_fd, p->view_fd, p->mem_fd, p->pagemap_fd, socket};
@@ -118,7 +118,7 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
     birth.unrestartable = p->base.stop.unrestartable;
     birth.pause_ns = p->base.stop.duration_ns;
-    tell(p, &birth, socket);
+    send_birth(p, &birth, socket);
     if (ok)
         as_restart_serve_until(p, socket, birth.due_ns);
     as_process_resume(&p->base);
@@ -140,21 +140,21 @@ static void say_late(void *context)
         "process %d has been making its clone for %llu s, and this cannot be interrupted: the process is stopped until "
         "the kernel has finished. The ptrace supervisor, process %d, resumes it then",
         l->p->base.pid, (unsigned long long)(2 * AS_REMOTE_LIMIT_NS / 1000000000), getpid());
-    tell(l->p, &birth, l->socket);
+    send_birth(l->p, &birth, l->socket);
 }
 
-// Catches the target, and has it make the clone. A thread with a signal on its way goes on first, and another moment is looked
+// Catches the target, and has it make the clone. A thread with a signal on its way goes on first, and another time is searched
 // for: each time the target stands still for a millisecond or less.
 static bool catch_and_clone(struct as_process *p, const struct as_critical *critical, struct as_room *room,
                             struct as_made *made, struct as_error *err)
 {
     bool ok = as_process_catch(p, critical, err);
-    for (int moments = 1; ok; moments++) {
+    for (int attempts = 1; ok; attempts++) {
         made->signalled = false;
         // Room once more, as to catch it may have taken long. The clone's page tables alone may meet a limit.
         ok = as_process_has_room(p, room, err) && list_threads(p, err) && as_clone_make(p, critical, made, err);
         as_process_resume(&p->base);
-        if (ok || !made->signalled || moments == MOST_MOMENTS)
+        if (ok || !made->signalled || attempts == MOST_ATTEMPTS)
             return ok;
         nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
         as_restart_serve(p);
@@ -163,7 +163,7 @@ static bool catch_and_clone(struct as_process *p, const struct as_critical *crit
     return ok;
 }
 
-static void snapshot(struct as_process *p, const struct as_critical *critical, struct as_reads *reads, int socket)
+static void cloning(struct as_process *p, const struct as_critical *critical, struct as_reads *reads, int socket)
 {
     struct as_birth birth = {0};
     struct listener listener = {p, socket};
@@ -184,7 +184,7 @@ static void snapshot(struct as_process *p, const struct as_critical *critical, s
         birth.pid = made.pid;
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
-    tell(p, &birth, socket);
+    send_birth(p, &birth, socket);
     if (made.pid != 0 && ok && as_clone_watch(p, reads, &room, &made, socket))
         send_all(socket, &p->base.stop.duration_ns, sizeof p->base.stop.duration_ns);
     as_room_close(&room);
@@ -199,7 +199,7 @@ _Noreturn void as_supervisor_run(struct as_process *p, const struct as_critical 
     as_supervisor_stand_apart(p, socket);
     p->escort = AS_ESCORT_UNTRIED;
     if (clone)
-        snapshot(p, critical, reads, socket);
+        cloning(p, critical, reads, socket);
     else
         freeze(p, critical, socket);
     close(socket);

@@ -33,7 +33,7 @@ enum { SHARE = 10, SHARE_OF_CLOCK = 100 };
 static const int64_t MOST_SAVED_NS = 1000000000;
 // To fault 4 KiB back in: measured, 1.6 to 2.5 microseconds on a virtual machine (docs/ruby.md has the former).
 enum { PAGE_NS = 2500, PAGE = 4096 };
-// So many intervals a polled trim waits, at most, for a moment in which no request and no job is at work.
+// So many intervals a polled trim waits, at most, briefly in which no request and no job is at work.
 enum { PATIENCE = 8 };
 
 static struct {
@@ -62,8 +62,8 @@ static struct {
     uint64_t gcs_then;    // GCs there had been when it first saw a major that was not yet swept; 0: none is awaited
     uint64_t held_ns;     // since when what is due waits for requests and jobs to end; 0: it does not
     unsigned working;     // requests and jobs at work
-    bool busy;            // there was a GC between the last two looks of poll()
-    uint64_t looked_ns, looked_gcs;
+    bool busy;            // there was a GC between the last two snapshots of poll()
+    uint64_t inspected_ns, inspected_gcs;
 } state;
 
 static VALUE end_of_sweep; // the TracePoint, once there is one
@@ -230,10 +230,10 @@ static VALUE poll(VALUE self)
     if (state.way != POLLED)
         return Qfalse;
     uint64_t majors = rb_gc_stat(key_major_gc_count), gcs = rb_gc_stat(key_count), now = as_clock_ns(CLOCK_MONOTONIC);
-    if (now - state.looked_ns >= state.min_interval_ns / 2) { // else too little time to judge by
-        state.busy = gcs != state.looked_gcs;
-        state.looked_ns = now;
-        state.looked_gcs = gcs;
+    if (now - state.inspected_ns >= state.min_interval_ns / 2) { // else too little time to judge by
+        state.busy = gcs != state.inspected_gcs;
+        state.inspected_ns = now;
+        state.inspected_gcs = gcs;
     }
     if (majors != state.majors_seen && !state.gcs_then)
         state.gcs_then = gcs;
@@ -281,8 +281,8 @@ static VALUE start(VALUE self, VALUE way, VALUE deep, VALUE min_interval, VALUE 
     state.busy = false;
     state.saved_ns = 0;
     state.cpu_ns = cpu_ns();
-    state.balanced_ns = state.looked_ns = as_clock_ns(CLOCK_MONOTONIC);
-    state.looked_gcs = rb_gc_stat(key_count);
+    state.balanced_ns = state.inspected_ns = as_clock_ns(CLOCK_MONOTONIC);
+    state.inspected_gcs = rb_gc_stat(key_count);
     state.last_gain = 0;
     state.base = unaccounted(anonymous);
 

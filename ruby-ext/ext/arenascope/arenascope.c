@@ -64,7 +64,7 @@ RUBY_FUNC_EXPORTED void Init_arenascope(void)
     rb_gc_register_mark_object(as_native);
     rb_define_module_function(as_native, "own_malloc?", own_malloc, 0);
     rb_define_module_function(as_native, "handled?", handled, 1);
-    as_init_look();
+    as_init_snapshot();
     as_init_give_back();
     as_init_after_gc();
 }

@@ -24,9 +24,9 @@ INSPECTOR = [File.join(HERE, "inspector"), from_here(File.join(__dir__, "../../.
 
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
-PARTS = %w[base model target libc malloc runtimes ledger capture dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_look.c agent/full_record.c].freeze
-# Of the profile only its reader (AS_NO_RECORDER): a gem that is loaded late records nothing. objects.c also serves the agent.
+PARTS = %w[base model target libc malloc runtimes ledger snapshot dump trim agent].freeze
+LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_snapshot.c agent/trace.c].freeze
+# Of the profile only its reader (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is the agent's, too.
 SINGLE = %w[chunks copy head lines objects read regions shares stacks].map { |name| "profile/#{name}.c" }.freeze
 
 def supported?

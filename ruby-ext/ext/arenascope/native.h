@@ -12,7 +12,7 @@
 
 extern VALUE as_native; // Arenascope::Native
 
-void as_init_look(void);
+void as_init_snapshot(void);
 void as_init_give_back(void);
 void as_init_after_gc(void);
 

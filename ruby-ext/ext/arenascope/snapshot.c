@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arenascope.summary and .dump: arenascope.h's looks, made without the GVL. The look stops nobody; it locks one arena at a time.
+// Arenascope.summary and .dump: arenascope.h's snapshots, made without the GVL. The snapshot stops nobody; it locks one arena at a time.
 #include "native.h"
 
 #include <ruby/thread.h>
@@ -81,7 +81,7 @@ static void define_rows(void)
     rb_define_const(as_native, "FORECASTS", rb_obj_freeze(forecasts));
 }
 
-void as_init_look(void)
+void as_init_snapshot(void)
 {
     define_rows();
     rb_define_module_function(as_native, "summary", summary, 0);

@@ -2,7 +2,7 @@
 # frozen_string_literal: true
 
 module Arenascope
-  # Trims after full GCs: the switch, and the thread that looks whether there was one. What is decided, and how, is in
+  # Trims after full GCs: the switch, and the thread that checks whether there was one. What is decided, and how, is in
   # ext/arenascope/after_gc.c.
   module AfterGC
     WAYS = { thread: 1, gc: 2, job: 3 }.freeze
@@ -143,7 +143,7 @@ module Arenascope
       Native.work(-1)
     end
 
-    # For a moment in which nobody waits: does at once what the thread of in: :thread would do at its next check. Returns whether
+    # Briefly in which nobody waits: does at once what the thread of in: :thread would do at its next check. Returns whether
     # it trimmed.
     def trim_if_due
       Native.poll

@@ -2,7 +2,7 @@
 # frozen_string_literal: true
 
 module Arenascope
-  # Stands in for the C extension where it was not built. Nothing that looks is reached: Arenascope.supported? is false.
+  # Stands in for the C extension where it was not built. Nothing that snapshots is reached: Arenascope.supported? is false.
   module Native
     ROWS = [].freeze # none is ever counted here
     FORECASTS = %i[malloc_trim deep_trim malloc_trim_swap deep_trim_swap].freeze

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A small library with what the layout finder looks for in a libc, down to this file's name (which debug information has),
+// A small library with what the layout finder searches for in a libc, down to this file's name (which debug information has),
 // for fuzz_elf to begin with: a hundredth of the size.
 #include <stddef.h>
 #include <stdint.h>

@@ -142,7 +142,7 @@ static void go(void)
 {
     if (strcmp(option.scenario, "withheld") == 0) {
         // Raises the trim threshold to 64 MiB: twice the size of the largest mmapped block ever freed. volatile: the
-        // compiler may leave out a malloc that nobody looks at.
+        // compiler may leave out a malloc that nobody inspects.
         void *volatile block = malloc(((size_t)32 << 20) - 65536);
         free(block);
     }

@@ -42,9 +42,9 @@ int hold_ask_for_tiles(void);
 
 // Makes the patterns; those of no two seeds are alike.
 void hold_prepare(struct hold *h, uint64_t features, uint64_t seed);
-// Loads all registers, waits for `go` without ever entering the kernel, and looks what they are then.
+// Loads all registers, waits for `go` without ever entering the kernel, and checks what they are then.
 void hold_spin(struct hold *h);
-// Loads all registers, reads a byte from `fd`, and looks what they are then.
+// Loads all registers, reads a byte from `fd`, and checks what they are then.
 void hold_read(struct hold *h);
 // NULL: every register has kept its value. Else which has not, in static memory.
 const char *hold_difference(const struct hold *h);

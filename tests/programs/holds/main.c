@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// holds HOW TILES: one thread with known values in all of its registers. Says what it holds, then "ready"; looks at them when stdin
+// holds HOW TILES: one thread with known values in all of its registers. Says what it holds, then "ready"; inspects them when stdin
 // ends or SIGTERM comes, and says what has changed. Exit code 0: nothing.
 //
 //   spins   never enters the kernel; SIGTERM ends it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mmapped chunks, and below them memory of its own that looks as if there were more: by the rule of before glibc 2.43 (the
+// Mmapped chunks, and below them memory of its own that appears as if there were more: by the rule of before glibc 2.43 (the
 // map is as long as the chunk) and by that of 2.43 (16 bytes longer). With an argument, one of each kind that is as long as
 // the first true one.
 #define _GNU_SOURCE

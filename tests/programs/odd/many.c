@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// As many chunks of 112 bytes as the argument says, so that a look at them takes its time.
+// As many chunks of 112 bytes as the argument says, so that a snapshot of them takes its time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -91,7 +91,7 @@ int create_thread(pthread_t *thread, void *(*run)(void *), void *argument)
 
 void start(void *(*run)(void *), void *argument, int open)
 {
-    // No other thread may take its signal, the first one included: not even for the moment until this one exists.
+    // No other thread may take its signal, the first one included: not even for the time until this one exists.
     sigset_t set;
     sigfillset(&set);
     pthread_sigmask(SIG_SETMASK, &set, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Threads that wait in system calls, each in another one. No signal is ever sent to them, so each call must end as if
-// nobody had looked: after its time, or with the byte that it waits for.
+// nobody had inspected: after its time, or with the byte that it waits for.
 #define _GNU_SOURCE
 #include "selfcheck.h"
 

@@ -39,7 +39,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-// A proof may fail while other threads are busy in malloc: it looks at what they are changing.
+// A proof may fail while other threads are busy in malloc: it inspects what they are changing.
 static bool find(struct as_target *self, struct as_malloc *m, struct as_error *err)
 {
     for (int tries = 0; tries < 1000; tries++) {

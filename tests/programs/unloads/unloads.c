@@ -88,7 +88,7 @@ int main(int count, char **words)
     const char *how = count > 2 ? words[1] : "";
     if (page != SHARED)
         return 2;
-    if (strcmp(how, "told") == 0)
+    if (strcmp(how, "asked") == 0)
         wait_for_word(load(words[2]));
     else if (strcmp(how, "ends") == 0 && count == 4)
         unload_slowly(load(words[2]), load(words[3]));

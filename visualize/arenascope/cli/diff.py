@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.cli.options import graph_option, looking, objects_option
+from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
-from arenascope.compare import compare, diff_json, moment_of
+from arenascope.compare import compare, digest_of, to_json
 from arenascope.humanize import json_text
-from arenascope.profile.site_digest import with_stacks
+from arenascope.profiles.site_digest import with_stacks
 from arenascope.render.diff import render_diff
 from arenascope.render.terminal import console
-from arenascope.snapshot import capture_all
+from arenascope.snapshot import take_all
 from arenascope.summary import summarize
-from arenascope.timeline.reader import moment_at
+from arenascope.timeline.reader import digest_at
 from arenascope.timeline.store import is_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arenascope.compare import Moment
+    from arenascope.compare import Digest
 
 
 @click.command()
@@ -32,37 +32,39 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/diff.schema.json) instead of tables.")
 @objects_option
 @graph_option
-@looking
+@snapshot_options
 def diff(  # noqa: PLR0913 - one for each option
     before: str, after: str, how: list[str], *, as_json: bool, objects: bool, graph: bool
 ) -> None:
     """Show what grew from BEFORE to AFTER, and how fast.
 
-    Each of the two is a process, a core file or a dump file. Of a process, the look is taken now. The command also says
-    in what the two looks differ in kind. FILE@TIME is the look of a timeline at that time: first, last, -10m, 14:03;
-    with --graph or --objects, the last one until then that has types and owners.
+    Each of the two is a process, a core file or a dump file. Of a process, the snapshot is taken now. The command also
+    says in what the two snapshots differ in kind. FILE@TIME is the snapshot of a timeline at that time: first, last,
+    -10m, 14:03; with --graph or --objects, the last one until then that has types and owners.
     """
     asked = {"--objects": objects, "--graph": graph}
     options = [*how, *(name for name, wanted in asked.items() if wanted)]
-    comparison = compare(*_moments((before, after), options, named=objects or graph))
+    comparison = compare(*_instants((before, after), options, named=objects or graph))
     if as_json:
-        click.echo(json_text(told(comparison)))
+        click.echo(json_text(to_json(comparison)))
     else:
         console().print(render_diff(comparison), crop=False)
 
 
-def _moments(targets: Sequence[str], options: list[str], *, named: bool) -> Iterator[Moment]:
+def _instants(targets: Sequence[str], options: list[str], *, named: bool) -> Iterator[Digest]:
     """The two that are compared. Those of a timeline are there already."""
     others = [target for target in targets if not _in_timeline(target)]
     with waiting(f"inspecting {' and '.join(others)}"):
-        looks = iter(capture_all([(target, options) for target in others]))
+        snapshots = iter(take_all([(target, options) for target in others]))
         for target in targets:
             at = _in_timeline(target)
             if at:
-                yield moment_at(*at, named=named)
+                yield digest_at(*at, named=named)
                 continue
-            look = next(looks)
-            yield with_stacks(moment_of(look.dump, summarize(look.dump, from_dump=look.from_dump)), look.dump)
+            snapshot = next(snapshots)
+            yield with_stacks(
+                digest_of(snapshot.dump, summarize(snapshot.dump, from_dump=snapshot.from_dump)), snapshot.dump
+            )
 
 
 def _in_timeline(target: str) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from arenascope.arenadump import run_arenadump
-from arenascope.cli.options import graph_option, looking, objects_option
+from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
 
 
@@ -20,11 +20,11 @@ from arenascope.cli.progress import waiting
 @click.option("--chunks", is_flag=True, help="Record every chunk too, not only every page.")
 @objects_option
 @graph_option
-@looking
+@snapshot_options
 def dump(  # noqa: PLR0913 - one for each option
     target: str, output: str, how: list[str], *, chunks: bool, objects: bool, graph: bool
 ) -> None:
-    """Write a record of every page of TARGET's heaps to a file.
+    """Write the state of every page of TARGET's heaps to a file.
 
     TARGET is a process or a core. The dump holds sizes, addresses and names, never the contents of the heap.
     """

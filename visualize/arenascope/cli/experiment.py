@@ -66,7 +66,7 @@ def experiment() -> None:
 @click.option(
     "--warmup", metavar="N", type=click.IntRange(0), help="Warm-up runs of each configuration, which do not count."
 )
-@click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last look.")
+@click.option("--settle", metavar="TIME", help="How long to wait between the end of the work and the last snapshot.")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="Seed of the random order of runs.")
 @click.option("--timeout", metavar="TIME", help="Time limit for one run: 30s, 5m, 1h.")
 @click.option("--max-time", metavar="TIME", help="Start no run that would end later than this from now.")
@@ -155,14 +155,14 @@ def list_(*, as_json: bool) -> None:
         {"name": each.name, "says": each.says, "missing": available.missing(general, each)}
         for each in general.configurations
     ]
-    told = {"experiments": experiments, "matrices": specs.matrices(), "configurations": configurations}
+    listed = {"experiments": experiments, "matrices": specs.matrices(), "configurations": configurations}
     if as_json:
-        click.echo(json_text(told))
+        click.echo(json_text(listed))
         return
     from arenascope.experiment.table import render_list  # noqa: PLC0415 - rich takes its time
     from arenascope.render.terminal import console  # noqa: PLC0415
 
-    console().print(render_list(told))
+    console().print(render_list(listed))
 
 
 @experiment.command()
@@ -199,7 +199,7 @@ def _run(store: Store, budget: float | None, *, retry: bool, page: bool) -> int:
     elif made.left:
         missing = f"{plural(made.left, 'run')} {'is' if made.left == 1 else 'are'} missing"
         click.echo(f"The time is up; {missing}. To continue: {resume}", err=True)
-    if any(not record.failed and not record.warmup for record in store.runs()):
+    if any(not result.failed and not result.warmup for result in store.runs()):
         _show(store, store.folder / PAGE if page and not interrupted else None, maps=True)
     if interrupted:
         return 128 + signal.SIGINT

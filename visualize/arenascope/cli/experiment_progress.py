@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.result import Record
+    from arenascope.experiment.result import Result
     from arenascope.experiment.runner import Watcher
 
 
@@ -42,8 +42,8 @@ class _Lines:
     def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
         pass
 
-    def ends(self, planned: Planned, record: Record) -> None:
-        click.echo(_line(planned, record), err=True)
+    def ends(self, planned: Planned, result: Result) -> None:
+        click.echo(_line(planned, result), err=True)
 
 
 class _Bar:
@@ -55,19 +55,19 @@ class _Bar:
         words = "" if left is None else f"about {_clock(left)} left"
         self._bar.update(self._task, completed=done, total=total, left=words, description=f"{planned.configuration:16}")
 
-    def ends(self, planned: Planned, record: Record) -> None:
+    def ends(self, planned: Planned, result: Result) -> None:
         self._bar.advance(self._task)
-        self._bar.console.print(_line(planned, record), soft_wrap=True)
+        self._bar.console.print(_line(planned, result), soft_wrap=True)
 
 
-def _line(planned: Planned, record: Record) -> str:
+def _line(planned: Planned, result: Result) -> str:
     words = f"{planned.number:3} {planned.configuration:16}{' warm-up' if planned.warmup else ''}"
-    if record.failed:
-        reason = (record.reason or "").partition("\n")[0]
+    if result.failed:
+        reason = (result.reason or "").partition("\n")[0]
         return f"{words} failed: {printable(reason)}"
-    cpu, average, end, wall = (record.metrics.get(name) for name in ("cpu", "rss_average", "rss_end", "wall"))
+    cpu, average, end, wall = (result.metrics.get(name) for name in ("cpu", "rss_average", "rss_end", "wall"))
     used = "" if cpu is None else f"{cpu:.2f} s CPU, "
-    noise = ", noisy" if record.machine.noisy else ""
+    noise = ", noisy" if result.machine.noisy else ""
     took = "" if wall is None else f"{wall:.2f} s"
     return f"{words} Rss {_size(average)} on average, {_size(end)} at the end, {used}{took}{noise}"
 

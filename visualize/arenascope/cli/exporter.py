@@ -29,7 +29,12 @@ from arenascope.extras import needing
 )
 @click.option("--public", is_flag=True, help="Allow an address that other machines can reach.")
 @click.option(
-    "--every", metavar="TIME", default="30s", show_default=True, callback=read_seconds, help="Time between two looks."
+    "--every",
+    metavar="TIME",
+    default="30s",
+    show_default=True,
+    callback=read_seconds,
+    help="Time between two snapshots.",
 )
 @click.option(
     "--processes",
@@ -64,10 +69,10 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> None:
     """Serve what processes hold as OpenMetrics, for Prometheus.
 
-    A look every 30 seconds, or less often where it would cost more than 0.5 % of a processor. A scrape shows the last
-    look and its age; it never waits for a look. Ctrl-C ends the exporter.
+    A snapshot every 30 seconds, or less often where it would cost more than 0.5 % of a processor. A scrape shows the
+    last snapshot and its age; it never waits for a snapshot. Ctrl-C ends the exporter.
     """
-    from arenascope.exporter.poller import Looker  # noqa: PLC0415 - other commands need no server
+    from arenascope.exporter.poller import Poller  # noqa: PLC0415 - other commands need no server
 
     with needing("exporter", "the exporter"):
         from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
@@ -90,9 +95,9 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
             f"other machines can reach {address}, and read the names and sizes of processes: use 127.0.0.1, or add "
             "--public"
         )
-    looker = Looker(Together(groups), [f"--mode={mode}", f"--max-pause={max_pause}"], processes, say)
-    with Bell().listening() as bell, serving(address, MetricsPage(lambda: looker.board, arenas)) as served:
+    poller = Poller(Together(groups), [f"--mode={mode}", f"--max-pause={max_pause}"], processes, say)
+    with Bell().listening() as bell, serving(address, MetricsPage(lambda: poller.board, arenas)) as served:
         say(f"serving http://{served}/metrics")
         if not address.is_loopback:
             say("warning: whoever can reach this address can read the names and sizes of processes")
-        looker.run(every, bell)
+        poller.run(every, bell)

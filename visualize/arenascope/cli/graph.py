@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arenascope.arenadump import run_arenadump
-from arenascope.cli.options import limiting, looking
+from arenascope.cli.options import limiting, snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
 from arenascope.graph import parse_leaks, parse_owners, parse_types, parse_why
@@ -25,7 +25,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (
 @click.argument("target")
 @limiting
 @json_option
-@looking
+@snapshot_options
 def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> int:
     """Find chunks in use that nothing points to any more.
 
@@ -50,7 +50,7 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
 @click.command()
 @click.argument("target")
 @json_option
-@looking
+@snapshot_options
 def types(target: str, how: list[str], *, as_json: bool) -> None:
     """Find out what the chunks in use are.
 
@@ -70,7 +70,7 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
 @click.command()
 @click.argument("target")
 @json_option
-@looking
+@snapshot_options
 def owners(target: str, how: list[str], *, as_json: bool) -> None:
     """Find who holds the chunks in use.
 
@@ -91,7 +91,7 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
 @click.argument("target")
 @click.argument("address")
 @json_option
-@looking
+@snapshot_options
 def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
     """Find out why the chunk at ADDRESS is still held.
 

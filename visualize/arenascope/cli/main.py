@@ -35,10 +35,10 @@ COMMANDS = {
     "agent-path": Place("run:agent_path", "Print the path of the agent's library."),
     "diff": Place("diff:diff", "Show what grew from BEFORE to AFTER, and how fast."),
     "doctor": Place("doctor:doctor", "Print what works on this machine, and how to repair the rest."),
-    "dump": Place("dump:dump", "Write a record of every page of TARGET's heaps to a file."),
+    "dump": Place("dump:dump", "Write the state of every page of TARGET's heaps to a file."),
     "experiment": Place("experiment:experiment", "Compare allocator settings under the same workload."),
     "exporter": Place("exporter:exporter", "Serve what processes hold as OpenMetrics, for Prometheus."),
-    "full-record": Place("record:full_record", "Read the full record of a process: every malloc and free."),
+    "trace": Place("trace:trace", "Read the trace of a process: every malloc and free."),
     "gdb-script": Place("inject:gdb_script", "Print the path of the script that injects with gdb."),
     "inject": Place("inject:inject", "Load the agent into the running process PID."),
     "leaks": Place("graph:leaks", "Find chunks in use that nothing points to any more."),
@@ -51,12 +51,12 @@ COMMANDS = {
     "top": Place("top:top", "Show what processes hold, and what would come back, live."),
     "trim": Place("trim:trim", "Return the free memory of process PID to the kernel."),
     "types": Place("graph:types", "Find out what the chunks in use are."),
-    "watch": Place("watch:watch", "Look at processes again and again, and keep a timeline."),
+    "watch": Place("watch:watch", "Inspect processes again and again, and keep a timeline."),
     "why": Place("graph:why", "Find out why the chunk at ADDRESS is still held."),
 }
 
 # Those that touch no process.
-HARMLESS = {"agent-path", "doctor", "experiment", "full-record", "gdb-script", "timeline"}
+HARMLESS = {"agent-path", "doctor", "experiment", "trace", "gdb-script", "timeline"}
 
 
 class Subcommands(click.Group):

@@ -32,11 +32,11 @@ def process_named(pid: str, verb: str) -> Process:
 _OPTIONS = (
     click.option(
         "--mode",
-        type=click.Choice(["auto", "freeze", "snapshot", "live"]),
-        help="freeze: stop the process while it is read. snapshot: stop it only while a copy-on-write "
+        type=click.Choice(["auto", "freeze", "clone", "live"]),
+        help="freeze: stop the process while it is read. clone: stop it only while a copy-on-write "
         "clone is made, and "
         "read the clone. live: stop nothing; the answer may be torn. auto (the default): freeze if "
-        "that is short enough, else snapshot if there is memory for a clone, else live.",
+        "that is short enough, else clone if there is memory for a clone, else live.",
     ),
     click.option(
         "--max-pause",
@@ -52,7 +52,7 @@ _OPTIONS = (
     click.option(
         "--max-memory",
         metavar="SIZE",
-        help="Limit for the memory of arenadump, which looks: 512M, 2G. A look that needs more fails with exit code "
+        help="Limit for the memory of arenadump: 512M, 2G. A snapshot that needs more fails with exit code "
         f"{int(Code.NO_MEMORY)}. Debug information is not read then.",
     ),
     click.option(
@@ -78,10 +78,10 @@ graph_option: Final = click.option(
 )
 
 
-# Of commands that look again and again.
+# Of commands that take snapshots again and again.
 mode_option: Final = click.option(
     "--mode",
-    type=click.Choice(["auto", "freeze", "snapshot", "live"]),
+    type=click.Choice(["auto", "freeze", "clone", "live"]),
     default="auto",
     show_default=True,
     help="As of summary. live stops nothing, and leaves some rows unknown.",
@@ -92,12 +92,12 @@ max_pause_option: Final = click.option(
     metavar="TIME",
     default="20ms",
     show_default=True,
-    help="Limit for how long a process is stopped by a look. Where mode auto cannot keep it, the look is live.",
+    help="Limit for how long a process is stopped by a snapshot. Where mode auto cannot keep it, the snapshot is live.",
 )
 
 
-def looking(command: Command) -> Command:
-    """Give a command the options that say how to look at a target; it gets them as `how`, in arenadump's own words."""
+def snapshot_options(command: Command) -> Command:
+    """Give a command the options that say how to inspect a target; it gets them as `how`, in arenadump's own words."""
 
     @functools.wraps(command)
     def with_how(

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from arenascope.arenadump import find_arenadump
-from arenascope.cli.options import looking
+from arenascope.cli.options import snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.private_files import write_whole
-from arenascope.profile.filters import Filters
-from arenascope.profile.folded import folded as folded_stacks
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.language import CHOICES
-from arenascope.profile.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
-from arenascope.profile.pprof import encode
-from arenascope.profile.source_lines import listings
-from arenascope.profile.sources import rights_of
+from arenascope.profiles.filters import Filters
+from arenascope.profiles.folded import folded as folded_stacks
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.language import CHOICES
+from arenascope.profiles.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
+from arenascope.profiles.pprof import encode
+from arenascope.profiles.source_lines import listings
+from arenascope.profiles.sources import rights_of
 from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
 
 if TYPE_CHECKING:
-    from arenascope.profile.from_json import ReadProfile
-    from arenascope.profile.model import Profile
+    from arenascope.profiles.from_json import ReadProfile
+    from arenascope.profiles.model import Profile
 
 measure_option = click.option(
     "--measure",
@@ -94,22 +94,22 @@ def _filtering(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-class _RecordsUnlessTold(click.Group):
-    """`arenascope profile PID` is `arenascope profile record PID`."""
+class _TakesByDefault(click.Group):
+    """`arenascope profile PID` is `arenascope profile take PID`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_for_help = not args or args[0] in ctx.help_option_names
         # Another word is a command that was mistyped, and not a process that is not there.
         if not asks_for_help and re.match("-|[0-9]+$", args[0]):
-            args = ["record", *args]
+            args = ["take", *args]
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_RecordsUnlessTold)
+@click.group(cls=_TakesByDefault)
 def profile() -> None:
     """Record who allocates, and show who allocated what is in use.
 
-    `arenascope profile PID -o FILE` has a running process record for a while (see `arenascope profile record --help`);
+    `arenascope profile PID -o FILE` has a running process record for a while (see `arenascope profile take --help`);
     the process keeps a thread of the agent. A TARGET is such a FILE, a process that was started by
     `arenascope run --profile`, or a core or dump of one. Names of functions come from files of this machine.
     """
@@ -132,7 +132,7 @@ def profile() -> None:
     help="Patch the entry of malloc and its kin while all threads stand still (x86-64): calls through copied pointers "
     "are seen, too.",
 )
-@click.option("--stop", is_flag=True, help="End any recording in the process, and take the recorder out.")
+@click.option("--stop", is_flag=True, help="End any profile in the process, and take the recorder out.")
 @click.option(
     "--force",
     is_flag=True,
@@ -143,7 +143,7 @@ def profile() -> None:
     metavar="TIME",
     help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
-def record(  # noqa: PLR0913 - one parameter for each option
+def take(  # noqa: PLR0913 - one parameter for each option
     pid: str,
     *,
     output: str | None,
@@ -168,7 +168,7 @@ def record(  # noqa: PLR0913 - one parameter for each option
     options += [f"--{name}" for name, chosen in flags.items() if chosen]
     program = find_arenadump()
     # It takes our place: Ctrl-C is for it alone, and who kills us kills it.
-    os.execv(program, [program, "record", *options, "--", pid])  # noqa: S606
+    os.execv(program, [program, "profile", *options, "--", pid])  # noqa: S606
 
 
 def _read(target: str, how: list[str], measure: str = MEASURES[-1]) -> ReadProfile:
@@ -203,7 +203,7 @@ def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
 @measure_option
 @_filtering
 @number_option
-@looking
+@snapshot_options
 def top(target: str, how: list[str], measure: str, *, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
@@ -228,7 +228,7 @@ def _threads(read: Profile, measure: str) -> Profile:
 @click.argument("target")
 @measure_option
 @number_option
-@looking
+@snapshot_options
 def threads(target: str, how: list[str], measure: str, number: int) -> None:
     """List the threads that allocated most, those that have ended, too.
 
@@ -248,7 +248,7 @@ def threads(target: str, how: list[str], measure: str, number: int) -> None:
 @measure_option
 @_filtering
 @thread_option
-@looking
+@snapshot_options
 def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Show the calls from the outermost function inwards."""
     read = _read(target, how, measure)
@@ -263,7 +263,7 @@ def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_thre
 @click.argument("function")
 @click.argument("target")
 @measure_option
-@looking
+@snapshot_options
 def list_(function: str, target: str, how: list[str], measure: str) -> None:
     """Show the source lines of FUNCTION that allocate, with the text of the source where the target may read it.
 
@@ -289,7 +289,7 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
 @measure_option
 @_filtering
 @thread_option
-@looking
+@snapshot_options
 def folded(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Print folded stacks, a line each, as tools for flame graphs read them."""
     (shown,) = _shown(filters, _read(target, how, measure))
@@ -300,7 +300,7 @@ def folded(target: str, how: list[str], measure: str, *, filters: Filters, by_th
 @profile.command()
 @click.argument("target")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the profile: FILE.pb.gz.")
-@looking
+@snapshot_options
 def pprof(target: str, how: list[str], output: str) -> None:
     """Write a file that pprof reads: its web page has flame graphs and source lines."""
     read = _read(target, how)
@@ -315,7 +315,7 @@ def pprof(target: str, how: list[str], output: str) -> None:
 @measure_option
 @_filtering
 @number_option
-@looking
+@snapshot_options
 def diff(before: str, after: str, how: list[str], measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
     """List the functions that have more in AFTER than in BEFORE, and less."""
     one, other = (_read(target, how, measure) for target in (before, after))

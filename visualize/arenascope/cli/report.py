@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from arenascope.cli.options import graph_option, looking
+from arenascope.cli.options import graph_option, snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.extras import need
 from arenascope.humanize import printable
 from arenascope.private_files import write_page
-from arenascope.snapshot import capture_all, is_dump
+from arenascope.snapshot import is_dump, take_all
 from arenascope.timeline.process_group import files_of
 from arenascope.timeline.store import is_timeline
 
@@ -41,7 +41,7 @@ SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are tak
 @graph_option
 @click.option("--png", metavar="DIR", help="Also write pictures for a ticket or a slide: map, charts and every heap.")
 @click.option("--svg", metavar="DIR", help="Also write map and charts as SVG.")
-@looking
+@snapshot_options
 def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,
     after: str | None,
@@ -77,13 +77,13 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     with waiting(f"inspecting {' and '.join(targets)}"):
         small = [_is_small(each) for each in targets]
         options = [[*how, *(name for name, yes in asked.items() if (few if yes is None else yes))] for few in small]
-        looks = capture_all(list(zip(targets, options)))
+        snapshots = take_all(list(zip(targets, options)))
     with waiting("drawing"):
-        write_page(output, render(build(looks)))
+        write_page(output, render(build(snapshots)))
         for kind, folder in pictures.items():
             from arenascope.report import image_export  # noqa: PLC0415 - matplotlib takes most of a second to import
 
-            image_export.write(looks, folder, kind)
+            image_export.write(snapshots, folder, kind)
     click.echo(SAID.format(printable(output)), err=True)
 
 
@@ -92,7 +92,9 @@ def _of_timeline(target: str, output: str, given: list[str]) -> None:
     from arenascope.report.timeline_page import build  # noqa: PLC0415
 
     if given:
-        raise click.UsageError(f"'{target}' is a timeline: its looks are taken already, so {given[0]} cannot be given")
+        raise click.UsageError(
+            f"'{target}' is a timeline: its snapshots are taken already, so {given[0]} cannot be given"
+        )
     with waiting("drawing"):
         write_page(output, render(build(target)))
     click.echo(SAID.format(printable(output)), err=True)

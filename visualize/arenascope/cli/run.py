@@ -64,14 +64,14 @@ NOT_RUN = 126
     "--profile",
     is_flag=True,
     help="Record who allocates: the call stacks of the chunks on one page in 64, and of samples of all allocations "
-    "(see docs/profile.md). `arenadump profile PID` prints them, and every dump has them.",
+    "(see docs/profile.md). `arenadump sites PID` prints them, and every dump has them.",
 )
 @click.option("--exact", is_flag=True, help="The same, with the call stack of every chunk.")
 @click.option("--rates", metavar="RATES", help="The same, at other rates: pages=8,bytes=64K,memory=1G.")
 @click.option(
-    "--record",
+    "--trace",
     metavar="FILE",
-    help="Write a full record to FILE: every malloc and free, with time and call stack. `arenascope full-record FILE` "
+    help="Write a trace to FILE: every malloc and free, with time and call stack. `arenascope trace FILE` "
     "reads it (see docs/trace-format.md). What COMMAND executes has FILE.PID.",
 )
 @limiting
@@ -84,7 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     dump_at: str | None,
     dumps: str | None,
     log: str | None,
-    record: str | None,
+    trace: str | None,
     limit: LeakLimit,
     *,
     chunks: bool,
@@ -105,8 +105,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise click.UsageError("--fail-over is for --leaks")
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
-    if record is not None:
-        _refuse_no_place(Path(record).absolute())
+    if trace is not None:
+        _refuse_no_place(Path(trace).absolute())
     if log and log != "1":
         _refuse_no_log(Path(log).absolute())
     program = shutil.which(command[0])
@@ -123,7 +123,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "ARENASCOPE_DUMP_AT": dump_at,
         "ARENASCOPE_DUMPS": dumps,
         "ARENASCOPE_PROFILE": ",".join(filter(None, [rates, "exact" if exact else None])) or ("1" if profile else None),
-        "ARENASCOPE_PROFILE_RECORD": str(Path(record).absolute()) if record else None,
+        "ARENASCOPE_PROFILE_TRACE": str(Path(trace).absolute()) if trace else None,
         "ARENASCOPE_LOG": str(Path(log).absolute()) if log and log != "1" else log,
     }
     environment.update({name: value for name, value in given.items() if value is not None})
@@ -134,9 +134,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter for each option
     try:
         if leaks:
             # It takes as long to load as all else: a command without --leaks starts in half the time.
-            from arenascope.cli.run_leaks import ExitLooks, run_to_its_end  # noqa: PLC0415
+            from arenascope.cli.run_leaks import ExitSnapshots, run_to_its_end  # noqa: PLC0415
 
-            return run_to_its_end(program, command, environment, ExitLooks(limit))
+            return run_to_its_end(program, command, environment, ExitSnapshots(limit))
         _become(program, command, environment)
     except OSError as error:
         click.echo(f"arenascope: {printable(program)}: {error.strerror}", err=True)
@@ -180,17 +180,17 @@ def _refuse_empty(options: Mapping[str, object]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
 
 
-def _refuse_no_place(record: Path) -> None:
-    """That there can be no full record the agent says in its log, where nobody may look: so it is tried before."""
+def _refuse_no_place(trace: Path) -> None:
+    """That there can be no trace the agent says in its log, where nobody may inspect: so it is tried before."""
     try:
-        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        record.unlink()  # the agent makes it itself
+        os.close(os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        trace.unlink()  # the agent makes it itself
     except FileExistsError as error:
         raise ArenascopeError(
-            Code.IO, f"'{record}' exists: a full record never replaces a file; remove it, or choose another name"
+            Code.IO, f"'{trace}' exists: a trace never replaces a file; remove it, or choose another name"
         ) from error
     except OSError as error:
-        raise ArenascopeError(Code.IO, f"cannot write a full record to '{record}': {error.strerror}") from error
+        raise ArenascopeError(Code.IO, f"cannot write a trace to '{trace}': {error.strerror}") from error
 
 
 def _refuse_no_log(log: Path) -> None:
@@ -210,21 +210,21 @@ def _refuse_no_log(log: Path) -> None:
 
 
 def _refuse_nonsense(environment: dict[str, str]) -> None:
-    """What the agent does not understand it says in its log, where nobody may look: it is asked beforehand."""
+    """What the agent does not understand it says in its log, where nobody may inspect: it is asked beforehand."""
     asked = shutil.which("true")
     if asked is None:
         return
-    # Of a full record only the profile that it has with it: its file is the program's.
-    recorded = environment.get("ARENASCOPE_PROFILE_RECORD")
-    asking = {"ARENASCOPE_LOG": "1", "ARENASCOPE_PROFILE_RECORD": ""}
-    told = subprocess.run(
+    # Of a trace only the profile that it has with it: its file is the program's.
+    recorded = environment.get("ARENASCOPE_PROFILE_TRACE")
+    asking = {"ARENASCOPE_LOG": "1", "ARENASCOPE_PROFILE_TRACE": ""}
+    done = subprocess.run(
         [asked],
         env={"ARENASCOPE_PROFILE": "1" if recorded else "", **environment, **asking},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
-    words = told.stderr.decode("utf-8", "replace")
+    words = done.stderr.decode("utf-8", "replace")
     for variable, option in (
         ("ARENASCOPE_SIGNAL", "--signal"),
         ("ARENASCOPE_TRIM", "--trim"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope run --leaks`: a look at what each process of a command still holds when it ends.
+"""`arenascope run --leaks`: a snapshot of what each process of a command still holds when it ends.
 
 The agent in the process connects at exit(), and waits until the connection is closed (inspector/agent/exit_leaks.c).
 """
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from arenascope.suppressions import LeakLimit
 
-VARIABLE: Final = "ARENASCOPE_EXIT_LOOK"
+VARIABLE: Final = "ARENASCOPE_EXIT_LEAKS"
 CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 BACKLOG: Final = 128
 
 
-class ExitLooks:
+class ExitSnapshots:
     """Takes the processes that wait at their exit(), one after the other."""
 
     def __init__(self, limit: LeakLimit) -> None:
@@ -55,7 +55,7 @@ class ExitLooks:
         return name[1:].decode("ascii")
 
     def take(self) -> bool:
-        """Look at the next process that waits; False: none does."""
+        """Inspect the next process that waits; False: none does."""
         try:
             waiting, _ = self.listener.accept()
         except BlockingIOError:
@@ -66,17 +66,17 @@ class ExitLooks:
             )
             # Anybody on this machine may connect. Root's commands may have changed their user.
             if uid == os.geteuid() or os.geteuid() == 0:
-                self._look(pid)
+                self._snapshot(pid)
         return True
 
-    def _look(self, pid: int) -> None:
+    def _snapshot(self, pid: int) -> None:
         if pid == 0:
-            click.echo("arenascope: a process of another PID namespace has ended without a look", err=True)
+            click.echo("arenascope: a process of another PID namespace has ended without a snapshot", err=True)
             return
         try:
             facts = parse_leaks(run_arenadump(["leaks", "--json", "--", str(pid)]))
         except ArenascopeError as error:
-            click.echo(f"arenascope: no look at the end of process {pid}: {error}", err=True)
+            click.echo(f"arenascope: no snapshot of the end of process {pid}: {error}", err=True)
             return
         self.seen.add(pid)
         console(stderr=True).print(render_leaks(facts), crop=False)
@@ -86,36 +86,36 @@ class ExitLooks:
             self.code = Code.LEAKS
 
 
-def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, str], looks: ExitLooks) -> int:
-    """Run the command. Return its exit code (128 + the signal that ended it), or that of the looks where it is 0."""
+def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, str], snapshots: ExitSnapshots) -> int:
+    """Run the command. Return its exit code (128 + the signal that ended it); where it is 0, the snapshots'."""
     passing = _Passing()
     with passing.listening() as woken:
-        with subprocess.Popen(command, executable=program, env={**environment, VARIABLE: looks.name}) as child:
+        with subprocess.Popen(command, executable=program, env={**environment, VARIABLE: snapshots.name}) as child:
             passing.to(child)
-            _serve(child, looks, woken)
+            _serve(child, snapshots, woken)
             status = child.wait()
-        while looks.take():
+        while snapshots.take():
             pass
-    looks.listener.close()
-    if child.pid not in looks.seen:
+    snapshots.listener.close()
+    if child.pid not in snapshots.seen:
         how = f"was ended by signal {-status}" if status < 0 else "ended without exit()"
         who = printable(command[0])
-        click.echo(f"arenascope: {who} {how}, or has no agent: nobody has looked at what it held", err=True)
-        if looks.limit.most is not None and looks.code == Code.OK:
-            looks.code = Code.TARGET_GONE
-    return 128 - status if status < 0 else status or looks.code
+        click.echo(f"arenascope: {who} {how}, or has no agent: nobody has inspected what it held", err=True)
+        if snapshots.limit.most is not None and snapshots.code == Code.OK:
+            snapshots.code = Code.TARGET_GONE
+    return 128 - status if status < 0 else status or snapshots.code
 
 
-def _serve(child: subprocess.Popen[bytes], looks: ExitLooks, woken: int) -> None:
-    """Look at each process that waits, until the child has ended. `woken`: readable when a signal has come."""
+def _serve(child: subprocess.Popen[bytes], snapshots: ExitSnapshots, woken: int) -> None:
+    """Inspect each process that waits, until the child has ended. `woken`: readable when a signal has come."""
     ended = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as selector:
-            for waited in (looks.listener, ended, woken):
+            for waited in (snapshots.listener, ended, woken):
                 selector.register(waited, selectors.EVENT_READ)
             while all(key.fd != ended for key, _ in selector.select()):
                 heard(woken)
-                looks.take()
+                snapshots.take()
     finally:
         os.close(ended)
 
@@ -140,7 +140,7 @@ class _Passing:
         """The command has begun: it gets what has come, and what comes."""
         self._child = child
         for number in (signal.SIGINT, signal.SIGQUIT):
-            signal.signal(number, signal.SIG_IGN)  # what looks at the command's end inherits this: keys do not end it
+            signal.signal(number, signal.SIG_IGN)  # what inspects the command's end inherits this: keys do not end it
         while self._came:
             child.send_signal(self._came.pop(0))
 

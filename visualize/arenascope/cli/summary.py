@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import click
 
-from arenascope.cli.options import graph_option, looking, objects_option
+from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
-from arenascope.findings import Facts, told
+from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
 from arenascope.summary import parse, printed
 
@@ -17,7 +17,7 @@ from arenascope.summary import parse, printed
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
 @objects_option
 @graph_option
-@looking
+@snapshot_options
 def summary(target: str, how: list[str], *, as_json: bool, objects: bool, graph: bool) -> None:
     """Show what holds TARGET's memory, and what would come back."""
     asked = {"--objects": objects, "--graph": graph}
@@ -36,6 +36,6 @@ def summary(target: str, how: list[str], *, as_json: bool, objects: bool, graph:
 
 def _with_findings(text: str) -> str:
     """What arenadump printed, to the byte, and one more member. What is no summary is not shown as one."""
-    findings = json_text(told(Facts(parse(text)))).decode().replace("\n", "\n  ")
+    findings = json_text(to_json(Facts(parse(text)))).decode().replace("\n", "\n  ")
     members = text.rstrip().removesuffix("}").rstrip()
     return f'{members},\n  "findings": {findings}\n}}\n'

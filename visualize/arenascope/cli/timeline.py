@@ -34,17 +34,17 @@ timeline.add_command(show, "show")
 def suspects(file: str, *, as_json: bool) -> None:
     """List leak suspects: what grows and has not stopped.
 
-    What comes and goes is none. Each has its rate with the 95 % interval, and the looks on which it rests.
+    What comes and goes is none. Each has its rate with the 95 % interval, and the snapshots on which it rests.
     """
     from arenascope.humanize import json_text  # noqa: PLC0415
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.timeline.reader import looks_with_groups, read  # noqa: PLC0415
-    from arenascope.timeline.suspects import suspects_of, told  # noqa: PLC0415
+    from arenascope.timeline.reader import read, snapshots_with_groups  # noqa: PLC0415
+    from arenascope.timeline.suspects import suspects_of, to_json  # noqa: PLC0415
 
     held = read(file)
     found = suspects_of(file, held)
     if as_json:
-        click.echo(json_text(told(held, found)))
+        click.echo(json_text(to_json(held, found)))
     else:
-        console().print(render_suspects(held, found, looks_with_groups(file), shown=None), soft_wrap=True)
+        console().print(render_suspects(held, found, snapshots_with_groups(file), shown=None), soft_wrap=True)

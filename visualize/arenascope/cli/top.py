@@ -30,7 +30,7 @@ SORTS = ("pid", "rss", "in use", "cached", "releasable", "withheld", "stranded",
 
 @click.command()
 @click.argument("pid", required=False)
-@click.option("--once", is_flag=True, help="Look once at each process, and print a table.")
+@click.option("--once", is_flag=True, help="Take one snapshot of each process, and print a table.")
 @click.option("--json", "as_json", is_flag=True, help="With --once: print JSON (docs/top.schema.json).")
 @click.option(
     "--sort", type=click.Choice(SORTS, case_sensitive=False), default="rss", show_default=True, help="Sort by a column."
@@ -75,15 +75,15 @@ def top(  # noqa: PLR0913 - one for each option
 ) -> int | None:
     """Show what processes hold, and what would come back, live.
 
-    Without PID: every process that you may look at. With PID: its ledger, its arenas, what grows, its pages. All looks
-    together take at most one per cent of a processor. The key ? lists the keys.
+    Without PID: every process that you may inspect. With PID: its ledger, its arenas, what grows, its pages. All
+    snapshots together take at most one per cent of a processor. The key ? lists the keys.
     """
     from arenascope.live.columns import COLUMNS, Choice  # noqa: PLC0415
     from arenascope.live.process_table import Processes  # noqa: PLC0415
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once")
-    process = process_named(pid, "look at") if pid is not None else None
+    process = process_named(pid, "inspect") if pid is not None else None
     how = [f"--mode={mode}", f"--max-pause={max_pause}"]
     column = next(name for name in COLUMNS if name.lower() == sort.lower())
     choice = Choice(column, reverse, words, group)
@@ -108,7 +108,7 @@ def _only(process: Process | None) -> Callable[[Process], bool] | None:
 def _once(machine: Processes, choice: Choice, process: Process | None, *, as_json: bool) -> int:
     from arenascope.humanize import json_text, plural  # noqa: PLC0415
     from arenascope.live.columns import lines_of  # noqa: PLC0415
-    from arenascope.live.top_json import told  # noqa: PLC0415
+    from arenascope.live.top_json import to_json  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.top import Drawing, draw_line, header, said  # noqa: PLC0415
 
@@ -116,12 +116,12 @@ def _once(machine: Processes, choice: Choice, process: Process | None, *, as_jso
     every = [entry for line in lines_of(machine.entries.values(), choice) for entry in line.members]
     with waiting(f"inspecting {plural(len(every), 'process')}"):
         for entry in every:
-            machine.look(entry.identity, lambda: 0.0)
+            machine.take_snapshot(entry.identity, lambda: 0.0)
     lines = lines_of(machine.entries.values(), choice)
     if process:
         _refuse(machine, process)
     if as_json:
-        click.echo(json_text(told(lines, machine.census())))
+        click.echo(json_text(to_json(lines, machine.census())))
         return Code.OK
     out = console()
     drawing = Drawing(out.width, choice.sort, choice.reverse, ascii_only=out.options.ascii_only)
@@ -132,9 +132,9 @@ def _once(machine: Processes, choice: Choice, process: Process | None, *, as_jso
 
 
 def _refuse(machine: Processes, process: Process) -> None:
-    """A process that was named and at which no look was possible is an error."""
+    """A process that was named and at which no snapshot was possible is an error."""
     entry = machine.entries.get(process.identity)
     if entry is None:
-        raise ArenascopeError(Code.TARGET_GONE, f"process {process.pid} has ended during the look")
+        raise ArenascopeError(Code.TARGET_GONE, f"process {process.pid} has ended during the snapshot")
     if entry.figures is None:
-        raise ArenascopeError(entry.code or Code.INTERNAL, entry.why or "no look was possible")
+        raise ArenascopeError(entry.code or Code.INTERNAL, entry.why or "no snapshot was possible")

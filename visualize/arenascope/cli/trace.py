@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`arenascope full-record FILE [--json]`."""
+"""`arenascope trace FILE [--json]`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import click
 
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console
-from arenascope.render.trace import render_record
+from arenascope.render.trace import render_trace
 from arenascope.trace.from_json import parse, printed
 
 
-@click.command("full-record")
+@click.command("trace")
 @click.argument("file", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/trace.schema.json) instead of tables.")
 @click.option("--number", type=click.IntRange(1), default=10, show_default=True, help="How many stacks.")
-def full_record(file: str, number: int, *, as_json: bool) -> None:
-    """Read the full record of a process: every malloc and free.
+def trace(file: str, number: int, *, as_json: bool) -> None:
+    """Read the trace of a process: every malloc and free.
 
     Shows how much was allocated over time; the most that was in use, and by which call stacks; what was left at the
-    end; and what a thread freed again before its next allocation. FILE was written by `arenascope run --record FILE`.
+    end; and what a thread freed again before its next allocation. FILE was written by `arenascope run --trace FILE`.
     Names of functions come from files of this machine.
     """
     with waiting(f"reading {file}"):
@@ -27,4 +27,4 @@ def full_record(file: str, number: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(text.encode(), nl=False)
     else:
-        console().print(render_record(parse(text), number), crop=False)
+        console().print(render_trace(parse(text), number), crop=False)

@@ -63,6 +63,6 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     else:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trim import render_trim  # noqa: PLC0415
-        from arenascope.trim import parse  # noqa: PLC0415
+        from arenascope.trim_result import parse  # noqa: PLC0415
 
         console().print(render_trim(parse(printed)))

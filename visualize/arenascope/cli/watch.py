@@ -57,7 +57,7 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
     default="10s",
     show_default=True,
     callback=read_seconds,
-    help="Time between two looks: 500ms, 10s, 5m, 1h.",
+    help="Time between two snapshots: 500ms, 10s, 5m, 1h.",
 )
 @click.option(
     "--for", "lasting", metavar="TIME", callback=read_seconds, help="End after this time: 24h. The default: never."
@@ -68,13 +68,13 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
     default="190M",
     show_default=True,
     callback=_bytes,
-    help="Limit for the file. When it is nearly reached, more old looks are left out.",
+    help="Limit for the file. When it is nearly reached, more old snapshots are left out.",
 )
 @click.option(
     "--dump-at",
     metavar="WHEN",
     callback=_read_when,
-    help="Keep a dump of a look when WHEN is met, some of: peak (of what is in use), +64M (in use), allocated=1G (of a "
+    help="Keep a dump when WHEN is met, some of: peak (of what is in use), +64M (in use), allocated=1G (of a "
     "process with a profile), rss=1G, cgroup=90% "
     "(of a limit of the process's cgroup), oom (the cgroup met its limit, or the kernel killed), pressure=10ms (of a "
     "second, in which tasks waited for memory).",
@@ -118,14 +118,14 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     objects: bool,
     graph: bool,
 ) -> int:
-    """Look at processes again and again, and keep a timeline.
+    """Inspect processes again and again, and keep a timeline.
 
-    A look every 10 seconds, or less often where it would cost more than 0.5 % of a processor. With --graph or
-    --objects, as many looks read all memory as half of this pays for. A process that is started again goes on as the
-    next generation. Forks and workers are one group. Ctrl-C ends the watch.
+    A snapshot every 10 seconds, or less often where it would cost more than 0.5 % of a processor. With --graph or
+    --objects, as many snapshots read all memory as half of this pays for. A process that is started again goes on as
+    the next generation. Forks and workers are one group. Ctrl-C ends the watch.
     """
     from arenascope.timeline.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
-    from arenascope.timeline.dump_triggered import DumpKeeper  # noqa: PLC0415
+    from arenascope.timeline.dump_triggered import TriggeredDumps  # noqa: PLC0415
     from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
     from arenascope.timeline.triggers import Triggers  # noqa: PLC0415
     from arenascope.timeline.watch import Bell, Watch, boot_id  # noqa: PLC0415
@@ -143,20 +143,20 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         _refuse_unprofiled(pid, how)
     with ExitStack() as closing:
         bell = closing.enter_context(Bell().listening())
-        keeper = None
+        triggered = None
         if dump_at:
             folder = DumpFolder(dumps or f"{output}.dumps", keep, dumps_size)
             closing.callback(folder.close)
-            keeper = DumpKeeper(Triggers(dump_at), folder, say)
+            triggered = TriggeredDumps(Triggers(dump_at), folder, say)
         store = TimelineStore(output, about, max_size, boot_id())
         closing.callback(store.close)
         deep = [name for name, asked in (("--graph", graph), ("--objects", objects)) if asked]
-        return Watch(store, group, how, say, keeper, deep).run(every, lasting, bell)
+        return Watch(store, group, how, say, triggered, deep).run(every, lasting, bell)
 
 
 def _refuse_unprofiled(pid: str, how: list[str]) -> None:
     """One process has a profile, or has not; of a group, each is told of."""
-    from arenascope.profile.from_json import read_profile  # noqa: PLC0415
+    from arenascope.profiles.from_json import read_profile  # noqa: PLC0415
 
     profile = read_profile(pid, how)  # ArenascopeError: there is none
     if not (profile.on and profile.mean):
@@ -174,16 +174,16 @@ def group_of(pid: str | None, name: str | None, cgroup: str | None) -> Watched:
 
 def say(line: str) -> None:
     """Tell the user a line at once."""
-    with suppress(OSError):  # a log on a disk that is full: the looks go on
+    with suppress(OSError):  # a log on a disk that is full: the snapshots go on
         click.echo(f"arenascope: {printable(line)}", err=True)  # names of processes are in it
         sys.stderr.flush()
 
 
 @click.command()
 @click.argument("file")
-@click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N turns.")
+@click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N polls.")
 @click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/timeline.schema.json): every turn.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/timeline.schema.json): every poll.")
 def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     """Show the rows over time, and the leak suspects."""
     from dataclasses import replace  # noqa: PLC0415
@@ -192,15 +192,15 @@ def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.timeline import render_timeline  # noqa: PLC0415
-    from arenascope.timeline.reader import findings_of, looks_with_groups, read, told  # noqa: PLC0415
+    from arenascope.timeline.reader import findings_of, read, snapshots_with_groups, to_json  # noqa: PLC0415
     from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
 
     held = read(file)
     if last is not None:
-        held = replace(held, turns=held.turns[-last:])
+        held = replace(held, polls=held.polls[-last:])
     if as_json:
-        click.echo(json_text(told(held, findings_of(file))))
+        click.echo(json_text(to_json(held, findings_of(file))))
     else:
         out = console()
         out.print(render_timeline(held, os.stat(file).st_size, lines), crop=False)  # noqa: PTH116 - as it was typed
-        out.print(render_suspects(held, suspects_of(file, held), looks_with_groups(file)), soft_wrap=True)
+        out.print(render_suspects(held, suspects_of(file, held), snapshots_with_groups(file)), soft_wrap=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What changed from one look to another: pure functions on moments."""
+"""What changed from one snapshot to another: pure functions on digests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from arenascope.compare.comparability import Note
-    from arenascope.compare.digest import ArenaHeld, Group, Moment, Pages, Seen
+    from arenascope.compare.digest import ArenaHeld, Digest, Group, Pages, Seen
 
 T = TypeVar("T")
 NEW: Final = "new"
@@ -107,7 +107,7 @@ class PinGrowth:
 
 @dataclass(frozen=True)
 class PinnedPages:
-    """The pages that a single chunk in use keeps. Bytes: free memory there, as the last look with the page has it."""
+    """The pages that a single chunk in use keeps. Bytes: free memory there, in the last snapshot with the page."""
 
     came: Portion
     stayed: Portion
@@ -140,7 +140,7 @@ class Comparison:
 
     @property
     def named(self) -> tuple[NamedTable, ...]:
-        """The tables of things that have names, as far as both looks have them."""
+        """The tables of things that have names, as far as both snapshots have them."""
         return tuple(
             table._replace(lines=lines)
             for table in NAMED
@@ -149,7 +149,7 @@ class Comparison:
         )
 
     def per_minute(self, of: Delta | None) -> float | None:
-        """A rate; None where there is none: of two processes, or without a time between the looks."""
+        """A rate; None where there is none: of two processes, or without a time between the snapshots."""
         if of is None or of.change is None or self.same_process is False:
             return None
         return of.change * 60 / self.elapsed_s if self.elapsed_s and self.elapsed_s > 0 else None
@@ -161,7 +161,7 @@ def ends(lines: Sequence[T], shown: int) -> list[T]:
     return list(lines) if len(lines) <= shown else [*lines[: shown - shrank], *lines[-shrank:]]
 
 
-def compare(before: Moment, after: Moment) -> Comparison:
+def compare(before: Digest, after: Digest) -> Comparison:
     """What changed. In what the two differ in kind: see `notes`."""
     alike = same_layout(before.who, after.who)
     return Comparison(
@@ -241,11 +241,11 @@ def _arenas(before: Mapping[int, ArenaHeld], after: Mapping[int, ArenaHeld]) -> 
     return tuple(made)
 
 
-def _pins(before: Moment, after: Moment) -> tuple[PinGrowth, ...]:
+def _pins(before: Digest, after: Digest) -> tuple[PinGrowth, ...]:
     made = []
     known = before.who.residency_known, after.who.residency_known
     for size in {**after.pins, **before.pins}:
-        of = [moment.pins.get(size) for moment in (before, after)]
+        of = [digest.pins.get(size) for digest in (before, after)]
         # Without residency no page is known to be kept: no pins there are unknown, and not none.
         none = [0 if each else None for each in known]
         numbers = [
@@ -257,8 +257,8 @@ def _pins(before: Moment, after: Moment) -> tuple[PinGrowth, ...]:
     return tuple(made)
 
 
-def _pinned(before: Moment, after: Moment) -> PinnedPages | None:
-    """None: in one of the two looks the pages are not known, or have another size."""
+def _pinned(before: Digest, after: Digest) -> PinnedPages | None:
+    """None: in one of the two snapshots the pages are not known, or have another size."""
     one, other = before.pages, after.pages
     known = before.who.residency_known and after.who.residency_known
     if one is None or other is None or not known or before.who.page_size != after.who.page_size:

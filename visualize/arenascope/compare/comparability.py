@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In what two looks differ in kind: what this means for their comparison is said, and not guessed."""
+"""In what two snapshots differ in kind: what this means for their comparison is said, and not guessed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arenascope.humanize import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arenascope.compare.digest import Moment, Seen
+    from arenascope.compare.digest import Digest, Seen
 
 
 LIVE: Final = "live"  # the mode in which a process runs on
@@ -24,7 +24,7 @@ class Note(NamedTuple):
 
 
 def same_process(one: Seen, other: Seen) -> bool | None:
-    """Whether both looks are at one process; None: this is not known.
+    """Whether both snapshots are of one process; None: this is not known.
 
     A process keeps its PID, and each of its arenas its address. Another process of this PID has its libc elsewhere.
     """
@@ -45,13 +45,13 @@ def same_layout(one: Seen, other: Seen) -> bool:
 
 
 def elapsed_s(one: Seen, other: Seen) -> float | None:
-    """Seconds from one look to the other, by the clock of the machine; below 0 if the first one is the later one."""
+    """Seconds from one snapshot to the other, by the machine's clock; below 0 if the first is the later one."""
     if one.time_ns is None or other.time_ns is None:
         return None
     return (other.time_ns - one.time_ns) / 1e9
 
 
-def notes(before: Moment, after: Moment) -> Iterator[Note]:
+def notes(before: Digest, after: Digest) -> Iterator[Note]:
     """Each difference in kind, the gravest first."""
     one, other = before.who, after.who
     yield from _processes(one, other)
@@ -65,18 +65,20 @@ def notes(before: Moment, after: Moment) -> Iterator[Note]:
         if have[0] != have[1]:
             yield Note(
                 option.rpartition("--")[2],
-                f"Only the {'first' if have[0] else 'second'} look has {what} ({option}): these are not compared.",
+                f"Only the {'first' if have[0] else 'second'} snapshot has {what} ({option}): these are not compared.",
             )
     if before.sites is not None and after.sites is not None and (before.page_rate, after.page_rate) != (1, 1):
         rates = [f"one page in {each.page_rate or '?'}" for each in (before, after)]
-        pages = rates[0] if rates[0] == rates[1] else f"{rates[0]} in the first look, and on {rates[1]} in the second,"
+        pages = (
+            rates[0] if rates[0] == rates[1] else f"{rates[0]} in the first snapshot, and on {rates[1]} in the second,"
+        )
         yield Note("estimate", f"What call stacks have in use is an estimate: the chunks on {pages} stand for all.")
     if (one.mode == LIVE) != (other.mode == LIVE):
-        yield Note("mode", f"The first look has mode {one.mode}, the second mode {other.mode}.")
+        yield Note("mode", f"The first snapshot has mode {one.mode}, the second mode {other.mode}.")
     torn = [words for who, words in ((one, "first"), (other, "second")) if not who.exact]
     if torn:
-        looks = "Both looks are" if len(torn) > 1 else f"The {torn[0]} look is"
-        yield Note("exact", f"{looks} not exact: a small change may be no change of the process.")
+        snapshots = "Both snapshots are" if len(torn) > 1 else f"The {torn[0]} snapshot is"
+        yield Note("exact", f"{snapshots} not exact: a small change may be no change of the process.")
 
 
 def _processes(one: Seen, other: Seen) -> Iterator[Note]:
@@ -92,17 +94,17 @@ def _processes(one: Seen, other: Seen) -> Iterator[Note]:
         yield Note("program", f"The programs differ: {printable(one.exe)} and {printable(other.exe)}.")
     if (one.malloc, one.glibc) != (other.malloc, other.glibc):
         mallocs = " and ".join(f"{each.malloc} {printable(each.glibc or '')}".strip() for each in (one, other))
-        yield Note("malloc", f"The two looks have different mallocs: {mallocs}.")
+        yield Note("malloc", f"The two snapshots have different mallocs: {mallocs}.")
     if one.kind != other.kind:
-        yield Note("kind", f"The first look is at a {one.kind}, the second at a {other.kind}.")
+        yield Note("kind", f"The first snapshot is of a {one.kind}, the second at a {other.kind}.")
 
 
 def _clocks(one: Seen, other: Seen) -> Iterator[Note]:
     elapsed = elapsed_s(one, other)
     if elapsed is None:
-        yield Note("time", "It is not known how much time is between the looks: there are no rates.")
+        yield Note("time", "It is not known how much time is between the snapshots: there are no rates.")
     elif elapsed < 0:
-        yield Note("time", "The first look was taken after the second.")
+        yield Note("time", "The first snapshot was taken after the second.")
 
 
 def _pages(one: Seen, other: Seen) -> Iterator[Note]:
@@ -110,4 +112,6 @@ def _pages(one: Seen, other: Seen) -> Iterator[Note]:
         yield Note("page_size", f"The pages have {one.page_size} and {other.page_size} bytes: they are not compared.")
     if one.residency_known != other.residency_known:
         which = "second" if one.residency_known else "first"
-        yield Note("residency", f"Of the {which} look it is not known which pages are resident. Chunks are compared.")
+        yield Note(
+            "residency", f"Of the {which} snapshot it is not known which pages are resident. Chunks are compared."
+        )

@@ -91,7 +91,7 @@ class _Teller:
         ]
 
 
-def told(comparison: Comparison) -> Json:
+def to_json(comparison: Comparison) -> Json:
     """The whole comparison."""
     teller = _Teller(comparison)
     return {

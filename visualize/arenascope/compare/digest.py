@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a look holds that can be compared with another look: plain numbers under names.
+"""What a snapshot holds that can be compared with another snapshot: plain numbers under names.
 
-A timeline keeps moments, too. What is not known is None.
+A timeline keeps digests, too. What is not known is None.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Things of one kind, each under what makes it the same thing in another look.
+    """Things of one kind, each under what makes it the same thing in another snapshot.
 
     `whole`: all that are there are listed. If not, one that is not listed is unknown, and not nothing; `others` is the
     sum of these.
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Seen:
-    """Which process was looked at, and how."""
+    """Which process was inspected, and how."""
 
     kind: str  # "process", "core"
     pid: int | None
@@ -121,8 +121,8 @@ class HeapHeld(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One look."""
+class Digest:
+    """One snapshot."""
 
     who: Seen
     rss: int | None
@@ -132,10 +132,10 @@ class Moment:
     arenas: Mapping[int, ArenaHeld]  # by address
     sizes: Group  # chunks in use, by chunk size
     pins: Mapping[int, PinsOf]  # by chunk size
-    types: Group | None  # None: the look had no --graph
+    types: Group | None  # None: the snapshot had no --graph
     owners: Group | None
     leaks: Group | None
-    objects: Group | None  # of a runtime, by type; None: the look had no --objects
+    objects: Group | None  # of a runtime, by type; None: the snapshot had no --objects
     classes: Group | None  # of Ruby, by class
     sites: Group | None  # what call stacks allocated and is in use; None: nobody records, or it was not asked for
     pages: Pages | None
@@ -143,11 +143,11 @@ class Moment:
     page_rate: int | None = None  # of `sites`: the chunks on one page in so many stand for all; None: unknown
 
 
-def moment_of(dump: Dump, summary: Summary) -> Moment:
-    """A look as far as another can be compared with it. `summary`: of the same dump."""
+def digest_of(dump: Dump, summary: Summary) -> Digest:
+    """A snapshot as far as another can be compared with it. `summary`: of the same dump."""
     graph = len(dump.graph) > 0
     by_type = objects_by_type(summary)
-    return Moment(
+    return Digest(
         who=_who(dump, summary),
         rss=summary.kernel.rss,
         swap=summary.kernel.swap,

@@ -15,7 +15,7 @@ __all__ = ["Check", "Status", "examine"]
 
 
 def examine() -> Iterator[Check]:
-    """Every check, as its answer comes in. Looks at a child process of its own; changes nothing."""
+    """Every check, as its answer comes in. Inspects a child process of its own; changes nothing."""
     program = software.arenadump()
     yield program
     yield from target.checks(can_run=program.status is not Status.MISSING)

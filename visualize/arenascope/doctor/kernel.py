@@ -42,9 +42,9 @@ def pagemap_scan() -> Check:
     """Tried on a page of our own, just written to."""
     with mmap.mmap(-1, mmap.PAGESIZE) as page:
         page[0] = 1
-        holder = ctypes.c_char.from_buffer(page)
-        start = ctypes.addressof(holder)
-        del holder  # or the page could not be unmapped
+        object_at = ctypes.c_char.from_buffer(page)
+        start = ctypes.addressof(object_at)
+        del object_at  # or the page could not be unmapped
         region = bytearray(24)  # one struct page_region
         target = (ctypes.c_char * len(region)).from_buffer(region)
         # size, flags; start, end, walk_end, vec, vec_len, max_pages; categories: inverted, mask, any of, returned
@@ -77,7 +77,7 @@ def pagemap_scan() -> Check:
 
 
 def ptrace_scope() -> Check:
-    """Whom the kernel lets look at whom, besides the plain rule of "same user"."""
+    """Whom the kernel lets inspect whom, besides the plain rule of "same user"."""
     scope = read_text("/proc/sys/kernel/yama/ptrace_scope")
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text("/proc/self/status") or "", re.MULTILINE)
     capable = bool(effective and int(effective[1], 16) >> CAP_SYS_PTRACE & 1)
@@ -92,7 +92,7 @@ def ptrace_scope() -> Check:
             f"{who}; CAP_SYS_PTRACE is held: every process of this container or machine can be inspected",
         )
     if scope in {"1", "2"}:
-        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a look needs CAP_SYS_PTRACE'}"
+        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a snapshot needs CAP_SYS_PTRACE'}"
         return Check(
             "ptrace", Status.LIMITED, words, "sudo sysctl kernel.yama.ptrace_scope=0, or run arenascope with sudo"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Doctor's checks on a real target: a Python of our own, parked, and looked at as any other process would be."""
+"""Doctor's checks on a real target: a Python of our own, parked, and inspected as any other process would be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARK: Final = "import sys; sys.stdout.write('.'); sys.stdout.flush(); sys.stdin.
 
 
 def checks(*, can_run: bool) -> Iterator[Check]:
-    """Looking at a child, and what there was to see. `can_run`: arenadump is there."""
+    """Inspecting a child, and what there was to see. `can_run`: arenadump is there."""
     with _parked() as pid:
         if not can_run:
             yield Check("inspection", Status.MISSING, "not tried: arenadump is missing", basic=True)

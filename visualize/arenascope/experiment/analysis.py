@@ -13,7 +13,7 @@ from arenascope.experiment.statistics import ENOUGH, Difference, Estimate, compa
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.result import Record
+    from arenascope.experiment.result import Result
     from arenascope.experiment.results_dir import Store
     from arenascope.experiment.spec import Configuration, Spec
     from arenascope.summary import Summary
@@ -35,7 +35,7 @@ class ConfigurationRow:
     figures: dict[str, list[float]]  # of each run that has the figure, in their order
     estimates: dict[str, Estimate]
     median_run: Planned | None  # the one in the middle, by the memory compared
-    look: Summary | None  # at that run
+    snapshot: Summary | None  # at that run
 
 
 @dataclass(frozen=True)
@@ -95,20 +95,20 @@ class Analysis:
 def analyse(store: Store) -> Analysis:
     """Everything from a results directory, complete or not."""
     spec = store.spec
-    records = store.runs()
-    counted = [record for record in records if not record.warmup]
-    if not any(not record.failed for record in counted):
+    results = store.runs()
+    counted = [result for result in results if not result.warmup]
+    if not any(not result.failed for result in counted):
         raise ArenascopeError(
             Code.NO_TARGET, f"'{store.folder}' has no run yet that was made and counts{_reason(counted)}"
         )
-    several = any(record.sampling.processes > 1 for record in counted if not record.failed)
+    several = any(result.sampling.processes > 1 for result in counted if not result.failed)
     kind = "pss" if several else "rss"
     memory = f"{kind}_{spec.memory}"
-    if not any(record.metrics.get(memory) is not None for record in counted):
+    if not any(result.metrics.get(memory) is not None for result in counted):
         memory = f"{kind}_average"  # a program that ends by itself never settles
     rows = []
     for configuration in spec.configurations:
-        own = [record for record in counted if record.configuration == configuration.name]
+        own = [result for result in counted if result.configuration == configuration.name]
         if own:
             rows.append(_row(configuration, own, memory, store))
     differences = {figure: _differences(rows, figure) for figure in (memory, CPU)}
@@ -122,7 +122,7 @@ def analyse(store: Store) -> Analysis:
         differences=differences,
         front=[],
         marks=_marks(counted, kind),
-        made=len(records),
+        made=len(results),
         planned=len(store.plan),
     )
     if analysis.enough:
@@ -148,7 +148,7 @@ def as_values(analysis: Analysis) -> Json:
                 "failed": row.failed,
                 "noisy": row.noisy,
                 "figures": {name: each._asdict() for name, each in row.estimates.items()},
-                "ledger": dict(row.look.ledger.held) if row.look else None,
+                "ledger": dict(row.snapshot.ledger.held) if row.snapshot else None,
             }
             for row in analysis.rows
         ],
@@ -165,11 +165,11 @@ def as_values(analysis: Analysis) -> Json:
     }
 
 
-def _row(configuration: Configuration, records: list[Record], memory: str, store: Store) -> ConfigurationRow:
-    good = [record for record in records if not record.failed]
+def _row(configuration: Configuration, results: list[Result], memory: str, store: Store) -> ConfigurationRow:
+    good = [result for result in results if not result.failed]
     figures: dict[str, list[float]] = {}
-    for record in good:
-        for figure, value in record.metrics.items():
+    for result in good:
+        for figure, value in result.metrics.items():
             if value is not None:
                 figures.setdefault(figure, []).append(value)
     middle = _middle(good, memory)
@@ -178,23 +178,23 @@ def _row(configuration: Configuration, records: list[Record], memory: str, store
         name=configuration.name,
         says=configuration.says,
         runs=len(good),
-        failed=len(records) - len(good),
-        noisy=sum(record.machine.noisy for record in good),
+        failed=len(results) - len(good),
+        noisy=sum(result.machine.noisy for result in good),
         figures=figures,
         estimates={figure: estimate(values) for figure, values in figures.items()},
         median_run=planned,
-        look=final_snapshot.read(store.run_folder(planned)) if planned else None,
+        snapshot=final_snapshot.read(store.run_folder(planned)) if planned else None,
     )
 
 
-def _middle(good: list[Record], memory: str) -> Record | None:
+def _middle(good: list[Result], memory: str) -> Result | None:
     """The run whose memory is nearest to the median."""
-    held = {record.number: record.metrics.get(memory) for record in good}
+    held = {result.number: result.metrics.get(memory) for result in good}
     known = {number: value for number, value in held.items() if value is not None}
     if not known:
         return None
     middle = median(known.values())
-    return min((record for record in good if record.number in known), key=lambda each: abs(known[each.number] - middle))
+    return min((result for result in good if result.number in known), key=lambda each: abs(known[each.number] - middle))
 
 
 def _differences(rows: list[ConfigurationRow], figure: str) -> dict[tuple[str, str], Difference]:
@@ -220,19 +220,19 @@ def _front(analysis: Analysis) -> list[str]:
     return [name for name in names if not any(dominates(other, name) for other in names)]
 
 
-def _marks(records: list[Record], kind: str) -> list[Mark]:
+def _marks(results: list[Result], kind: str) -> list[Mark]:
     found: dict[str, dict[str, list[float]]] = {}
-    for record in records:
-        if not record.failed:
-            for mark in record.marks:
+    for result in results:
+        if not result.failed:
+            for mark in result.marks:
                 value = mark.pss if kind == "pss" else mark.rss
                 if value is not None:
-                    found.setdefault(mark.name, {}).setdefault(record.configuration, []).append(value)
+                    found.setdefault(mark.name, {}).setdefault(result.configuration, []).append(value)
     return [
         Mark(name, {configuration: estimate(values) for configuration, values in held.items()})
         for name, held in found.items()
     ]
 
 
-def _reason(records: list[Record]) -> str:
-    return f"; the first failed: {records[0].reason}" if records else ""
+def _reason(results: list[Result]) -> str:
+    return f"; the first failed: {results[0].reason}" if results else ""

@@ -13,7 +13,7 @@ from arenascope.experiment.analysis import CPU
 from arenascope.humanize import printable
 from arenascope.report import charts
 from arenascope.report.charts import GRID, INK
-from arenascope.report.colours import LOOKS, PARTS
+from arenascope.report.colours import APPEARANCES, PARTS
 from arenascope.rows import BAR
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ POINTS: Final = 240  # of a curve
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6bb1", "#998100")
 # By the class that the report's style sheet has for a row's colour.
 LEDGER: Final = {
-    **{colour.name.lower(): look.phusion for colour, look in LOOKS.items()},
+    **{colour.name.lower(): appearance.phusion for colour, appearance in APPEARANCES.items()},
     **{name: part.phusion for name, part in PARTS.items()},
 }
 
@@ -40,16 +40,16 @@ def over_time(analysis: Analysis, store: Store) -> Figure:
     """Memory over time: the median of each configuration's runs, and between the lowest and the highest of them."""
     plan = {each.number: each for each in store.plan}
     runs: dict[str, list[list[Sample]]] = {}
-    for record in store.runs():
-        if not record.failed and not record.warmup:
-            runs.setdefault(record.configuration, []).append(store.samples(plan[record.number]))
+    for result in store.runs():
+        if not result.failed and not result.warmup:
+            runs.setdefault(result.configuration, []).append(store.samples(plan[result.number]))
     with mpl.rc_context(charts.STYLE):
         figure, axes = _figure(3.6)
         for index, row in enumerate(analysis.rows):
             samples = runs.get(row.name)
             if samples:
                 at, held = _on_grid(samples, analysis.kind)
-                colour, dashes = _look(analysis, index)
+                colour, dashes = _appearance(analysis, index)
                 axes.fill_between(at, held.min(axis=0), held.max(axis=0), color=colour, alpha=0.15, linewidth=0)
                 middle = np.median(held, axis=0)
                 axes.plot(at, middle, color=colour, linestyle=dashes, linewidth=1.6, label=row.name)
@@ -72,7 +72,7 @@ def trade_off(analysis: Analysis) -> Figure | None:
             if row not in shown:
                 continue
             cpu, held = row.estimates[CPU], row.estimates[analysis.memory]
-            colour, dashes = _look(analysis, index)
+            colour, dashes = _appearance(analysis, index)
             front = row.name in analysis.front
             axes.errorbar(
                 cpu.median,
@@ -111,20 +111,20 @@ def _from_zero(rows: list[ConfigurationRow], figure: str) -> bool:
 
 
 def ledgers(analysis: Analysis) -> Figure | None:
-    """What was resident at the end, in each configuration's median run. None where nothing was looked at."""
-    looked = [(row.name, row.look.ledger) for row in analysis.rows if row.look]
-    if not looked:
+    """What was resident at the end, in each configuration's median run. None where nothing was inspected."""
+    taken = [(row.name, row.snapshot.ledger) for row in analysis.rows if row.snapshot]
+    if not taken:
         return None
-    held = {row: np.array([ledger[row.name] or 0 for _, ledger in looked]) / MIB for row in BAR}
+    held = {row: np.array([ledger[row.name] or 0 for _, ledger in taken]) / MIB for row in BAR}
     held = {row: each for row, each in held.items() if each.any()}
     with mpl.rc_context(charts.STYLE):
         # As high as the bars want it, or the legend beside them.
-        figure, axes = _figure(max(1 + 0.34 * len(looked), 0.5 + 0.22 * len(held)))
-        left = np.zeros(len(looked))
+        figure, axes = _figure(max(1 + 0.34 * len(taken), 0.5 + 0.22 * len(held)))
+        left = np.zeros(len(taken))
         for row, each in held.items():
-            axes.barh(range(len(looked)), each, left=left, color=LEDGER[row.paint], height=0.7, label=row.title)
+            axes.barh(range(len(taken)), each, left=left, color=LEDGER[row.paint], height=0.7, label=row.title)
             left += each
-        axes.set_yticks(range(len(looked)), [name for name, _ in looked])
+        axes.set_yticks(range(len(taken)), [name for name, _ in taken])
         axes.invert_yaxis()
         axes.grid(axis="x", color=GRID, linewidth=0.8)
         axes.set_xlabel("resident, MiB")
@@ -143,7 +143,7 @@ def marks(analysis: Analysis) -> Figure | None:
             held = [mark.held.get(row.name) for mark in analysis.marks]
             known = [(at, each.median / MIB) for at, each in enumerate(held) if each]
             if known:
-                colour, dashes = _look(analysis, index)
+                colour, dashes = _appearance(analysis, index)
                 axes.plot(*zip(*known), color=colour, linestyle=dashes, marker="o", markersize=4, label=row.name)
         turned = len("".join(names)) > 90  # noqa: PLR2004 - characters that fit beside one another
         # What the workload calls them is no formula.
@@ -177,7 +177,7 @@ def _reach(estimate: Any, unit: int) -> Any:
     return [[max(estimate.median - estimate.low, 0) / unit], [max(estimate.high - estimate.median, 0) / unit]]
 
 
-def _look(analysis: Analysis, index: int) -> tuple[str, str]:
+def _appearance(analysis: Analysis, index: int) -> tuple[str, str]:
     """Colour and dashes of a configuration; the baseline is in ink."""
     names = [row.name for row in analysis.rows]
     if names[index] == analysis.spec.baseline:

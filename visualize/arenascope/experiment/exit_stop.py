@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stops a child at the last moment of its life, when its memory is still there to be looked at.
+"""Stops a child at the end of its life, when its memory is still there to be inspected.
 
 A program that ends when its work is done leaves nothing to measure. As its tracer one is told by the kernel before it
 gives the memory up (PTRACE_EVENT_EXIT, ptrace(2)). Of a traced thread only signals are slower, and only the first

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(env:[A-Za-z_][A-Za-z0-9_]*|[a-z_][a-z0-9_]*)\}")
-# Where a loader looks when ldconfig has nothing to say (musl, a container without it).
+# Where a loader searches when ldconfig has nothing to say (musl, a container without it).
 FOLDERS: Final = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""arenascope's own look at the end of a run: the dump, and the ledger as the summary's JSON."""
+"""arenascope's own snapshot of the end of a run: the dump, and the ledger as the summary's JSON."""
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
@@ -30,7 +30,7 @@ def take(pid: int, folder: Path, *options: str) -> Optional[str]:
 
 
 def read(folder: Path) -> Optional[Summary]:
-    """The look in a run's folder; None where there is none. ArenascopeError BAD_INPUT."""
+    """The snapshot in a run's folder; None where there is none. ArenascopeError BAD_INPUT."""
     path = folder / LEDGER
     try:
         return decode(Summary, json.loads(path.read_text(encoding="utf-8")))

@@ -40,7 +40,7 @@ def describe() -> Json:
 
 @dataclass(frozen=True)
 class Busy:
-    """Counters of the whole machine at one moment: seconds."""
+    """Counters of the whole machine at one instant: seconds."""
 
     busy: float
     capacity: float
@@ -56,7 +56,7 @@ def busy() -> Busy:
 
 
 def noise(before: Busy, after: Busy, own: float) -> Json:
-    """What others did between two moments, given the processor seconds that the run and we ourselves used."""
+    """What others did between two instants, given the processor seconds that the run and we ourselves used."""
     capacity = after.capacity - before.capacity
     others = max(after.busy - before.busy - own, 0.0)
     stalled = {}

@@ -21,8 +21,8 @@ def render(analysis: Analysis) -> str:
 
 
 def _lines(analysis: Analysis) -> Iterator[str]:
-    told = verdict(analysis)
-    yield f"**{_plain(analysis.spec.title)}.** {_plain(told.lead)}"
+    outcome = verdict(analysis)
+    yield f"**{_plain(analysis.spec.title)}.** {_plain(outcome.lead)}"
     yield ""
     columns = [each for each in used(analysis) if each.terminal]
     header = ["configuration", "runs", *(_one_line(heading(each)) for each in columns)]
@@ -36,7 +36,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         header, rows = marks_table(analysis)
         yield from _table(["memory at", *header[1:]], rows)
     yield ""
-    for line in told.caveats:
+    for line in outcome.caveats:
         yield f"- {_plain(line)}"
     for name, why in analysis.left_out.items():
         yield f"- {name}: not available here: {_plain(why)}"

@@ -37,9 +37,9 @@ HERE: Final = Path(__file__).parent
 def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
     """The whole file. `links`: number of a run → its map."""
     style = _style()
-    told = hashlib.sha256(style.encode()).digest()
+    sha = hashlib.sha256(style.encode()).digest()
     policy = (
-        f"default-src 'none'; style-src 'sha256-{base64.b64encode(told).decode()}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'sha256-{base64.b64encode(sha).decode()}'; base-uri 'none'; form-action 'none'"
     )
     template = templates(HERE / "templates").get_template("experiment.html.j2")
     return template.render(
@@ -130,14 +130,14 @@ class LedgerTable(NamedTuple):
 
 def _ledger(analysis: Analysis) -> LedgerTable | None:
     """What was resident, as a table: the rows that hold something anywhere."""
-    looked = [(row.name, row.look) for row in analysis.rows if row.look]
-    if not looked:
+    taken = [(row.name, row.snapshot) for row in analysis.rows if row.snapshot]
+    if not taken:
         return None
-    ledgers = [look.ledger for _, look in looked]
+    ledgers = [snapshot.ledger for _, snapshot in taken]
     names = [name for name in ledgers[0] if any(ledger[name] != 0 for ledger in ledgers)]
     return LedgerTable(
-        header=[name for name, _ in looked],
-        allocators=[look.allocator.malloc for _, look in looked],
+        header=[name for name, _ in taken],
+        allocators=[snapshot.allocator.malloc for _, snapshot in taken],
         lines=[(BY_NAME[name].title, [size(ledger[name]) for ledger in ledgers]) for name in names],
     )
 
@@ -159,20 +159,20 @@ class Run(NamedTuple):
 
 def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[Run]:
     plan = {each.number: each for each in store.plan}
-    for record in store.runs():
-        metrics, others = record.metrics, record.machine.others_cpu
-        state = "warm-up" if record.warmup else record.status
+    for result in store.runs():
+        metrics, others = result.metrics, result.machine.others_cpu
+        state = "warm-up" if result.warmup else result.status
         yield Run(
-            number=record.number,
-            configuration=record.configuration,
+            number=result.number,
+            configuration=result.configuration,
             state=state,
-            reason=printable((record.reason or "").partition("\n")[0]),
+            reason=printable((result.reason or "").partition("\n")[0]),
             memory=shown(metrics.get(analysis.memory), "bytes"),
             cpu=shown(metrics.get(CPU), "s"),
             others="" if others is None else f"{100 * others:.0f} %",
-            noisy=record.machine.noisy,
-            map=links.get(record.number),
-            median=any(row.median_run == plan[record.number] for row in analysis.rows),
+            noisy=result.machine.noisy,
+            map=links.get(result.number),
+            median=any(row.median_run == plan[result.number] for row in analysis.rows),
         )
 
 

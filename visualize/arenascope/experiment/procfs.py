@@ -11,7 +11,7 @@ TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat behind the name, counted from 0: proc_pid_stat(5).
 STATE, SESSION, MINFLT, MAJFLT, UTIME = 0, 3, 7, 9, 11
-GONE = (FileNotFoundError, ProcessLookupError)  # a process that ends while one looks
+GONE = (FileNotFoundError, ProcessLookupError)  # a process that ends while one inspects
 
 
 class Memory(NamedTuple):

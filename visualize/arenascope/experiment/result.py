@@ -32,7 +32,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Record:
+class Result:
     """A run that is over."""
 
     number: int

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import machine
 from arenascope.experiment.plan import Planned, plan
-from arenascope.experiment.result import Record
+from arenascope.experiment.result import Result
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
 from arenascope.json_decode import DecodeError, decode
@@ -119,9 +119,9 @@ class Store:
         (self.folder / "runs").mkdir(mode=0o700, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{planned.folder}-", dir=self.folder / "runs"))
 
-    def keep(self, planned: Planned, folder: Path, record: Json, samples: Iterable[Sample]) -> Record:
+    def keep(self, planned: Planned, folder: Path, result: Json, samples: Iterable[Sample]) -> Result:
         """The run is over: its record and samples, and its name. Returns the record as `runs` will."""
-        kept = {**planned._asdict(), **record}
+        kept = {**planned._asdict(), **result}
         with create_text(folder / SAMPLES) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(Sample._fields)
@@ -131,15 +131,15 @@ class Store:
         if final.exists():
             shutil.rmtree(final)  # it failed, and was made again
         folder.rename(final)
-        return decode(Record, kept)
+        return decode(Result, kept)
 
-    def runs(self) -> list[Record]:
+    def runs(self) -> list[Result]:
         """The records of all runs that are over, in their order."""
-        records = []
+        results = []
         for planned in self.plan:
             path = self.run_folder(planned) / RUN
             try:
-                records.append(decode(Record, json.loads(path.read_text(encoding="utf-8"))))
+                results.append(decode(Result, json.loads(path.read_text(encoding="utf-8"))))
             except FileNotFoundError:
                 continue
             except DecodeError as error:
@@ -147,7 +147,7 @@ class Store:
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not the record of a run ({error}): {advice}") from error
             except ValueError as error:
                 raise ArenascopeError(Code.BAD_INPUT, f"{path}: not JSON: {error}") from error
-        return records
+        return results
 
     def samples(self, planned: Planned) -> list[Sample]:
         """The samples of a run."""
@@ -164,16 +164,16 @@ class Store:
 
     def write_table(self) -> None:
         """runs.csv: a line for each run, for whatever else one calculates with."""
-        records = self.runs()
-        figures = list(dict.fromkeys(name for record in records for name in record.metrics))
+        results = self.runs()
+        figures = list(dict.fromkeys(name for result in results for name in result.metrics))
         path = self.folder / f"{TABLE}.new"
         with create_text(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["number", "block", "configuration", "warmup", "status", "others_cpu", *figures])
-            for record in records:
-                metrics = record.metrics
+            for result in results:
+                metrics = result.metrics
                 values = ["" if metrics.get(name) is None else metrics[name] for name in figures]
-                about = [record.number, record.block, record.configuration]
-                row = [*about, int(record.warmup), record.status, record.machine.others_cpu, *values]
+                about = [result.number, result.block, result.configuration]
+                row = [*about, int(result.warmup), result.status, result.machine.others_cpu, *values]
                 writer.writerow(row)
         path.replace(self.folder / TABLE)

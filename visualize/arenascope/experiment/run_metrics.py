@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of one run, of its samples, its moments and what the kernel counted."""
+"""The figures of one run, of its samples, its times and what the kernel counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEASURED: Final = frozenset((*(f"{name}_{when}" for name in HELD for when in WHE
 
 @dataclass
 class Times:
-    """The moments of a run, in seconds since its start, and what had been used until then. None: did not come."""
+    """The instants of a run, in seconds since its start, and what had been used until then. None: did not come."""
 
     ready: float | None = None
     done: float | None = None

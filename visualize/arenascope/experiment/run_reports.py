@@ -11,7 +11,7 @@ from arenascope.experiment.final_snapshot import DUMP
 from arenascope.private_files import write_page
 from arenascope.report.html import render
 from arenascope.report.model import build
-from arenascope.snapshot import capture
+from arenascope.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def missing(store: Store) -> list[Path]:
 
 def draw(folder: Path) -> None:
     """Write the page of one run."""
-    write_page(str(folder / MAP), render(build([capture(str(folder / DUMP))])))
+    write_page(str(folder / MAP), render(build([take_snapshot(str(folder / DUMP))])))
 
 
 def links(store: Store, base: Path) -> dict[int, str]:

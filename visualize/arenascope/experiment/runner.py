@@ -18,7 +18,7 @@ from arenascope.experiment.trial import Trial, environment
 
 if TYPE_CHECKING:
     from arenascope.experiment.plan import Planned
-    from arenascope.experiment.result import Record
+    from arenascope.experiment.result import Result
     from arenascope.experiment.results_dir import Store
 
 
@@ -28,7 +28,7 @@ class Watcher(Protocol):
     def begins(self, planned: Planned, done: int, total: int, left: float | None) -> None:
         """A run begins; `left`: seconds until all are made, if that can be told."""
 
-    def ends(self, planned: Planned, record: Record) -> None:
+    def ends(self, planned: Planned, result: Result) -> None:
         """A run is over."""
 
 
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     made: int  # now
     failed: int  # of these
     left: int  # not made
-    hopeless: Record | None = None  # the baseline's failed run, when none of its runs worked
+    hopeless: Result | None = None  # the baseline's failed run, when none of its runs worked
 
 
 def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) -> Outcome:
@@ -49,13 +49,13 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
     """
     _sweep(store)
     _build(store)
-    records = {record.number: record for record in store.runs()}
-    todo = [each for each in store.plan if each.number not in records or (retry and records[each.number].failed)]
+    results = {result.number: result for result in store.runs()}
+    todo = [each for each in store.plan if each.number not in results or (retry and results[each.number].failed)]
     took: dict[str, list[float]] = defaultdict(list)
-    for record in records.values():
-        took[record.configuration].append(_length(store, record))
+    for result in results.values():
+        took[result.configuration].append(_length(store, result))
     baseline = store.spec.baseline
-    works = any(record.configuration == baseline and not record.failed for record in records.values())
+    works = any(result.configuration == baseline and not result.failed for result in results.values())
     begun, made, failed = time.monotonic(), 0, 0
     for index, planned in enumerate(todo):
         expected = _expected(took, planned)
@@ -65,18 +65,18 @@ def run(store: Store, watcher: Watcher, *, budget: float | None, retry: bool) ->
         lefts = [_expected(took, each) for each in todo[index:]]
         left = sum(each for each in lefts if each is not None) if expected is not None else None
         watcher.begins(planned, index, len(todo), left)
-        record = _one(store, planned)
-        took[planned.configuration].append(_length(store, record))
-        made, failed = made + 1, failed + record.failed
+        result = _one(store, planned)
+        took[planned.configuration].append(_length(store, result))
+        made, failed = made + 1, failed + result.failed
         store.write_table()
-        watcher.ends(planned, record)
-        works = works or (planned.configuration == baseline and not record.failed)
+        watcher.ends(planned, result)
+        works = works or (planned.configuration == baseline and not result.failed)
         if planned.configuration == baseline and not works:
-            return Outcome(made, failed, len(todo) - made, record)
+            return Outcome(made, failed, len(todo) - made, result)
     return Outcome(made, failed, 0)
 
 
-def _one(store: Store, planned: Planned) -> Record:
+def _one(store: Store, planned: Planned) -> Result:
     spec = store.spec
     folder = store.begin(planned)
     values = {
@@ -88,9 +88,9 @@ def _one(store: Store, planned: Planned) -> Record:
     try:
         started = time.monotonic()
         trial = Trial(spec, spec.configuration(planned.configuration), values, folder)
-        record, samples = trial.run(warmup=planned.warmup)
-        record["took"] = round(time.monotonic() - started, 3)
-        return store.keep(planned, folder, record, samples)
+        result, samples = trial.run(warmup=planned.warmup)
+        result["took"] = round(time.monotonic() - started, 3)
+        return store.keep(planned, folder, result, samples)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -130,11 +130,11 @@ def _sweep(store: Store) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _length(store: Store, record: Record) -> float:
+def _length(store: Store, result: Result) -> float:
     """How long a run of that configuration takes when it is no warm-up, which does not settle."""
     spec = store.spec
-    settles = record.warmup and spec.workload.done != "exit"
-    return record.took + (spec.settle if settles else 0)
+    settles = result.warmup and spec.workload.done != "exit"
+    return result.took + (spec.settle if settles else 0)
 
 
 def _expected(took: dict[str, list[float]], planned: Planned) -> float | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A thread that writes down the memory of a run's processes at intervals, and how much that looking itself cost."""
+"""A thread that writes down the memory of a run's processes at intervals, and how much that inspecting itself cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from arenascope.experiment.procfs import Memory
 
 MOST_OF_ITS_TIME: Final = 0.05  # smaps_rollup walks page tables under the target's own lock: no more than this
-MEMBERS_EVERY: Final = 0.25  # seconds between two looks for processes that came
+MEMBERS_EVERY: Final = 0.25  # seconds between two searches for processes that came
 
 
 class Sample(NamedTuple):
@@ -31,14 +31,14 @@ class Sampler:
     """Samples of one session, oldest first."""
 
     def __init__(self, session: int, begin: float, interval: float) -> None:
-        """`begin` is the moment (time.monotonic) that the samples' times count from."""
+        """`begin` is the time (time.monotonic) that the samples' times count from."""
         self._session, self._begin, self._interval = session, begin, interval
         self._lock, self._end = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._members: list[int] = []
         self._members_at = float("-inf")
         self.samples: list[Sample] = []
-        self.cost = 0.0  # processor seconds spent looking
+        self.cost = 0.0  # processor seconds spent inspecting
         self.high_water: int | None = None  # of the main process
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class Sampler:
         self._thread.join()
 
     def take(self, *, fresh: bool = False) -> Sample | None:
-        """A sample of this moment; None when nothing is left to look at. `fresh`: look for new processes first."""
+        """A sample of this time; None when nothing is left to inspect. `fresh`: search for new processes first."""
         with self._lock:
             begun, spent = time.monotonic(), time.thread_time()
             if fresh or begun - self._members_at > MEMBERS_EVERY:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Union
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.experiment.toml_reader import Table
+from arenascope.experiment.toml_reader import TomlTable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -133,11 +133,11 @@ def ready_made(names: list[str]) -> list[Json]:
 
 def parse(data: Json, file: str, here: Path) -> Spec:
     """A spec of what a TOML file holds; `file` is its name in messages."""
-    top = Table(data, file)
+    top = TomlTable(data, file)
     how, name = top.table("experiment"), top.text("name", Path(file).stem)
     if not NAME.fullmatch(name):
         top.fail(f"has the name '{name}': small letters, digits, '-', '_' and '.' are allowed")
-    top.raw("smoke")  # `smoke` has a look at it
+    top.raw("smoke")  # `smoke` has a snapshot of it
     configurations = _configurations(top, how)
     baseline = how.text("baseline", configurations[0].name)
     if baseline not in {each.name for each in configurations}:
@@ -192,9 +192,9 @@ def of_command(command: list[str], matrix: list[str]) -> Json:
     }
 
 
-def _configurations(top: Table, how: Table) -> tuple[Configuration, ...]:
+def _configurations(top: TomlTable, how: TomlTable) -> tuple[Configuration, ...]:
     matrix = list(how.words("matrix"))
-    read = [_configuration(Table(each, str(CONFIGURATIONS), each["name"])) for each in ready_made(matrix)]
+    read = [_configuration(TomlTable(each, str(CONFIGURATIONS), each["name"])) for each in ready_made(matrix)]
     read += [_configuration(table) for table in top.tables("configuration")]
     if not read:
         top.fail("has no configuration: write [[configuration]] tables, or name a matrix under [experiment]")
@@ -205,7 +205,7 @@ def _configurations(top: Table, how: Table) -> tuple[Configuration, ...]:
     return tuple(read)
 
 
-def _configuration(table: Table) -> Configuration:
+def _configuration(table: TomlTable) -> Configuration:
     name = table.text("name")
     if not NAME.fullmatch(name):
         table.fail(f"has the name '{name}': small letters, digits, '-', '_' and '.' are allowed")
@@ -223,7 +223,7 @@ def _configuration(table: Table) -> Configuration:
     return read
 
 
-def _need(table: Table, value: Any) -> Need:
+def _need(table: TomlTable, value: Any) -> Need:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
@@ -233,7 +233,7 @@ def _need(table: Table, value: Any) -> Need:
     )
 
 
-def _workload(table: Table) -> Workload:
+def _workload(table: TomlTable) -> Workload:
     ready, load_with = table.table("ready"), table.table("load")
     done = table.raw("done")
     line = None
@@ -269,13 +269,13 @@ def _workload(table: Table) -> Workload:
     return read
 
 
-def _command(table: Table, words: Any) -> tuple[str, ...]:
+def _command(table: TomlTable, words: Any) -> tuple[str, ...]:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         table.fail("has in 'build' something that is not a command: each is an array of strings")
     return tuple(words)
 
 
-def _pattern(table: Table, key: str) -> str:
+def _pattern(table: TomlTable, key: str) -> str:
     text = table.text(key)
     try:
         re.compile(text)

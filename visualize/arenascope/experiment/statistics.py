@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 10_000
 SEED: Final = 20190307
-EXACT_UP_TO: Final = 20_000  # ways to divide the runs among two configurations, each looked at
+EXACT_UP_TO: Final = 20_000  # ways to divide the runs among two configurations, each inspected
 
 
 class Estimate(NamedTuple):
@@ -86,7 +86,7 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
 def rank_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """The two-sided chance of a sum of ranks as extreme as a's, were all orders alike likely (Wilcoxon, Mann, Whitney).
 
-    Exact, with equal values at their mean rank, where all divisions can be looked at; else of RESAMPLES random ones.
+    Exact, with equal values at their mean rank, where all divisions can be inspected; else of RESAMPLES random ones.
     """
     ranks = _ranks(np.concatenate([a, b]))
     size, total = len(a), len(a) + len(b)

@@ -88,9 +88,9 @@ class _Marks:
 
 
 def _parts(analysis: Analysis) -> Iterator[RenderableType]:
-    told = verdict(analysis)
+    outcome = verdict(analysis)
     yield Text(f"\n{printable(analysis.spec.title)}", style="bold")
-    yield Text(told.lead, style="bold green")
+    yield Text(outcome.lead, style="bold green")
     yield _Figures(analysis)
     if analysis.enough:
         yield Text(
@@ -100,17 +100,17 @@ def _parts(analysis: Analysis) -> Iterator[RenderableType]:
         )
     if analysis.marks:
         yield _Marks(analysis)
-    for caveat in told.caveats:
+    for caveat in outcome.caveats:
         yield Text(caveat, style="yellow")
     for name, why in analysis.left_out.items():
         yield Text(f"{name}: not available here: {printable(why)}", style="dim")
 
 
-def render_list(told: Json) -> RenderableType:
+def render_list(outcome: Json) -> RenderableType:
     """What `arenascope experiment list` shows."""
-    experiments = [(each["name"], _experiment(each)) for each in told["experiments"]]
-    matrices = [(name, Text(", ".join(names))) for name, names in told["matrices"].items()]
-    configurations = [(each["name"], _configuration(each)) for each in told["configurations"]]
+    experiments = [(each["name"], _experiment(each)) for each in outcome["experiments"]]
+    matrices = [(name, Text(", ".join(names))) for name, names in outcome["matrices"].items()]
+    configurations = [(each["name"], _configuration(each)) for each in outcome["configurations"]]
     return Group(
         Text("Experiments", style="bold"),
         _listed(experiments),
@@ -121,17 +121,19 @@ def render_list(told: Json) -> RenderableType:
     )
 
 
-def _experiment(told: Json) -> Text:
-    says = Text(told["title"]).append(f"\nimitates: {told['imitates']}\ndifferences: {told['differs']}", style="dim")
-    if told["missing"]:
-        says.append(f"\nnot available here: {told['missing']}", style="yellow")
+def _experiment(outcome: Json) -> Text:
+    says = Text(outcome["title"]).append(
+        f"\nimitates: {outcome['imitates']}\ndifferences: {outcome['differs']}", style="dim"
+    )
+    if outcome["missing"]:
+        says.append(f"\nnot available here: {outcome['missing']}", style="yellow")
     return says
 
 
-def _configuration(told: Json) -> Text:
-    says = Text(told["says"])
-    if told["missing"]:
-        says.append(f"; not available here: {told['missing']}", style="yellow")
+def _configuration(outcome: Json) -> Text:
+    says = Text(outcome["says"])
+    if outcome["missing"]:
+        says.append(f"; not available here: {outcome['missing']}", style="yellow")
     return says
 
 

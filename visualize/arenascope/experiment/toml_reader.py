@@ -24,7 +24,7 @@ def seconds(text: str) -> float | None:
     return float(found[1]) * _UNITS[found[2]] if found else None
 
 
-class Table:
+class TomlTable:
     """A table of a TOML file. Every key is taken once; those that nobody took are mistakes, found by `finish`."""
 
     def __init__(self, data: Any, file: str, name: str = "") -> None:
@@ -101,14 +101,14 @@ class Table:
                 self.fail(f"has {key}.{name}, which is {_kind(value)}: write a string or a number")
         return {name: str(value) for name, value in table.items()}
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """A table within; an empty one when it is not there."""
-        return Table(self._take(key, {}, dict, "a table"), self._file, f"[{key}]")
+        return TomlTable(self._take(key, {}, dict, "a table"), self._file, f"[{key}]")
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """An array of tables."""
         data = self._take(key, [], list, f"an array of tables, [[{key}]]")
-        return [Table(each, self._file, f"[[{key}]] number {index}") for index, each in enumerate(data, 1)]
+        return [TomlTable(each, self._file, f"[[{key}]] number {index}") for index, each in enumerate(data, 1)]
 
     def raw(self, key: str) -> Any:
         """Whatever stands there, or None."""

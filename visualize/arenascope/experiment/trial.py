@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One run: start, ready, load, done, settle, look, end. What was seen becomes a record, of a failed run too."""
+"""One run: start, ready, load, done, settle, snapshot, end. What was seen becomes a record, of a failed run too."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Trial:
         command = expand_all(self._workload.command, self._values)
         self._command = [*expand_all(configuration.wrapper, self._values), *command]
         self._load: Program | None = None
-        self._looked: Json = {"ledger_missing": "the program had ended", "looked_at": None}
+        self._inspected: Json = {"ledger_missing": "the program had ended", "inspected": None}
 
     def run(self, *, warmup: bool) -> tuple[Json, list[Sample]]:
-        """Make the run; its record and samples. A warm-up neither settles nor is looked at."""
-        record: Json = {
+        """Make the run; its record and samples. A warm-up neither settles nor is inspected."""
+        result: Json = {
             "status": "ok",
             "reason": None,
             "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -104,24 +104,24 @@ class Trial:
                 if not warmup and not times.exited:
                     self._afterwards(program, sampler, times)
             except FailedRunError as failure:
-                record |= {"status": "failed", "reason": f"{failure}{self._output()}"}
+                result |= {"status": "failed", "reason": f"{failure}{self._output()}"}
             finally:
                 sampler.stop()
                 for each in (self._load, program):
                     if each is not None:
                         each.end()
         spent = _own() - own + sum(_cpu(each) for each in (program, self._load))
-        record["metrics"] = run_metrics.metrics(sampler, times, program, self._reported)
-        record |= {"marks": self._marks, "notes": self._notes, **self._looked}
-        record["exit"] = program.status
-        record["machine"] = {"load_before": round(load_before, 2), **machine.noise(before, machine.busy(), spent)}
-        record["sampling"] = {
+        result["metrics"] = run_metrics.metrics(sampler, times, program, self._reported)
+        result |= {"marks": self._marks, "notes": self._notes, **self._inspected}
+        result["exit"] = program.status
+        result["machine"] = {"load_before": round(load_before, 2), **machine.noise(before, machine.busy(), spent)}
+        result["sampling"] = {
             "interval": self._spec.interval,
             "samples": len(sampler.samples),
             "cost": round(sampler.cost, 4),
             "processes": max((sample.processes for sample in sampler.samples), default=0),
         }
-        return record, sampler.samples
+        return result, sampler.samples
 
     def _work(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
         """From the start to the end of the work."""
@@ -156,7 +156,7 @@ class Trial:
         times.usage_settled = self._usage(program)
         sampler.stop()
         largest = max(procfs.members(program.pid), key=_resident, default=program.pid)
-        self._looked = {"ledger_missing": final_snapshot.take(largest, self._folder), "looked_at": largest}
+        self._inspected = {"ledger_missing": final_snapshot.take(largest, self._folder), "inspected": largest}
 
     @staticmethod
     def _end_sample(sampler: Sampler, times: run_metrics.Times) -> None:
@@ -196,7 +196,7 @@ class Trial:
             event = self._next(what)
             if event.kind == "exiting":
                 exiting = event.time
-                self._last_moment(program, sampler, times)
+                self._at_the_end(program, sampler, times)
             elif event.kind == "exit" and event.source == "workload" and kind == "exit":
                 program.reap()
                 if program.status:
@@ -211,12 +211,12 @@ class Trial:
             elif self._line_with(event, pattern, program, sampler, what):
                 return event.time
 
-    def _last_moment(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
+    def _at_the_end(self, program: Program, sampler: Sampler, times: run_metrics.Times) -> None:
         """The program stands still before its end; its threads are gone, or going. Nothing can settle any more."""
         self._end_sample(sampler, times)
-        # It is traced by us, so nobody else can stop it, and nothing changes that a look could miss.
+        # It is traced by us, so nobody else can stop it, and nothing changes that a snapshot could miss.
         missing = final_snapshot.take(program.pid, self._folder, "--mode=live")
-        self._looked = {"ledger_missing": missing, "looked_at": program.pid}
+        self._inspected = {"ledger_missing": missing, "inspected": program.pid}
         program.release()
 
     def _pause(self, length: float, program: Program, sampler: Sampler) -> None:
@@ -261,11 +261,11 @@ class Trial:
             return False
         if event.text.startswith(PREFIX):
             speaker = program if event.source == "workload" else self._load
-            self._told(event.text[len(PREFIX) :].split(), sampler, speaker)
+            self._obey(event.text[len(PREFIX) :].split(), sampler, speaker)
             return False
         return event.source == "workload" and pattern is not None and bool(pattern.search(event.text))
 
-    def _told(self, words: list[str], sampler: Sampler, speaker: Program | None) -> None:
+    def _obey(self, words: list[str], sampler: Sampler, speaker: Program | None) -> None:
         """A line of the protocol; words that mean nothing are the program's own."""
         if words[:1] == ["mark"] and len(words) == 2 and speaker:  # noqa: PLR2004 - mark NAME
             sample = sampler.take(fresh=True)

@@ -67,7 +67,7 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
     least = min(less, key=lambda name: analysis.row(name).estimates[memory].median)
     if CPU not in analysis.row(least).figures:
         return f"No recommendation: {least} needs the least memory {when(analysis)}, but its cost is unknown."
-    if set(analysis.front) <= set(free) and _cannot_be_told_apart(analysis, analysis.front):
+    if set(analysis.front) <= set(free) and _cannot_be_distinguished(analysis, analysis.front):
         return f"Take one of {_list(analysis.front)}, which cannot be told apart: {_bill(analysis, analysis.front[0])}."
     cheap = [name for name in free if name in analysis.front and name != least]
     instead = f" At no higher price than {base}: {'; '.join(f'{each} ({_bill(analysis, each)})' for each in cheap)}."
@@ -77,7 +77,7 @@ def _choice(analysis: Analysis, others: list[str]) -> str:
     )
 
 
-def _cannot_be_told_apart(analysis: Analysis, names: list[str]) -> bool:
+def _cannot_be_distinguished(analysis: Analysis, names: list[str]) -> bool:
     """Neither in memory nor in processor time."""
     pairs = [(a, b) for index, a in enumerate(names) for b in names[index + 1 :]]
     return all(pair in analysis.alike(figure) for figure in (analysis.memory, CPU) for pair in pairs)

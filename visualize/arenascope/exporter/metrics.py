@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A board of looks as metrics. What is unknown has no sample: never 0."""
+"""A board of snapshots as metrics. What is unknown has no sample: never 0."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Family(NamedTuple):
     unit: str
     meaning: str
     labels: tuple[str, ...]
-    of: Callable[[Latest, int, float], Samples]  # of a look, the number of arenas, and now
+    of: Callable[[Latest, int, float], Samples]  # of a snapshot, the number of arenas, and now
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
 
 
@@ -168,29 +168,29 @@ FAMILIES: Final = (
     Family("arenascope_finding", "", "1: the verdict has this finding.", ("finding",), _findings),
     Family("arenascope_finding", "bytes", "What a finding explains.", ("finding",), _finding_bytes),
     Family(
-        "arenascope_look_timestamp",
+        "arenascope_snapshot_timestamp",
         "seconds",
-        "When the process was looked at, since the epoch.",
+        "When the process was inspected, since the epoch.",
         (),
         _one(lambda seen: seen.time),
     ),
-    Family("arenascope_look_age", "seconds", "Time since the process was looked at.", (), _age),
+    Family("arenascope_snapshot_age", "seconds", "Time since the process was inspected.", (), _age),
     Family(
-        "arenascope_look_pause",
+        "arenascope_snapshot_pause",
         "seconds",
-        "How long the look stopped the process.",
+        "How long the snapshot stopped the process.",
         (),
         _one(lambda seen: _seconds(seen.summary.snapshot.pause_ms)),
     ),
     Family(
-        "arenascope_look_torn_chunks",
+        "arenascope_snapshot_torn_chunks",
         "",
-        "Chunks that the look could not read whole.",
+        "Chunks that the snapshot could not read whole.",
         (),
         _one(lambda seen: seen.summary.snapshot.torn_chunks),
     ),
     Family(
-        "arenascope_look_exact",
+        "arenascope_snapshot_exact",
         "",
         "1: the rows of the look add up to Rss to the byte.",
         (),
@@ -287,7 +287,7 @@ def who(seen: Latest) -> tuple[str, str]:
 
 
 def _info(shown: list[Latest]) -> Metric:
-    metric = InfoMetricFamily("arenascope_process", "How the process allocates, and how it was looked at.", labels=WHO)
+    metric = InfoMetricFamily("arenascope_process", "How the process allocates, and how it was inspected.", labels=WHO)
     for seen in shown:
         allocator, snapshot = seen.summary.allocator, seen.summary.snapshot
         facts = {"malloc": allocator.malloc, "glibc": allocator.glibc, "mode": snapshot.mode}
@@ -298,16 +298,16 @@ def _info(shown: list[Latest]) -> Metric:
 def _of_exporter(board: Board, shown: int) -> Iterator[Metric]:
     processes = GaugeMetricFamily(
         "arenascope_exporter_processes",
-        "Processes that were chosen, that are shown here, and that had no look because there are too many.",
+        "Processes that were chosen, that are shown here, and that had no snapshot because there are too many.",
         labels=["state"],
     )
     for state, number in (("chosen", board.chosen), ("shown", shown), ("left_out", board.left_out)):
         processes.add_metric([state], number)
     yield processes
-    yield CounterMetricFamily("arenascope_exporter_turns", "Turns of looks.", board.turns)
-    yield CounterMetricFamily("arenascope_exporter_looks", "Looks that succeeded.", board.looks)
+    yield CounterMetricFamily("arenascope_exporter_polls", "Polls of snapshots.", board.polls)
+    yield CounterMetricFamily("arenascope_exporter_snapshots", "Snapshots that succeeded.", board.snapshots)
     for name, meaning, failures in (
-        ("arenascope_exporter_looks_failed", "Looks that were not possible, by reason.", board.failed),
+        ("arenascope_exporter_snapshots_failed", "Snapshots that were not possible, by reason.", board.failed),
         (
             "arenascope_exporter_policies_unanswered",
             "Agents that did not tell of their policy, by reason.",
@@ -319,11 +319,13 @@ def _of_exporter(board: Board, shown: int) -> Iterator[Metric]:
             failed.add_metric([reason], number)
         yield failed
     yield CounterMetricFamily(
-        "arenascope_exporter_cpu_seconds", "Processor time of the exporter and of its looks, scrapes included.", spent()
+        "arenascope_exporter_cpu_seconds",
+        "Processor time of the exporter and of its snapshots, scrapes included.",
+        spent(),
     )
     for name, meaning, seconds in (
-        ("arenascope_exporter_turn_cpu", "Processor time of the last turn.", board.cost),
-        ("arenascope_exporter_interval", "Time from the last turn to the next one.", board.interval),
+        ("arenascope_exporter_poll_cpu", "Processor time of the last poll.", board.cost),
+        ("arenascope_exporter_interval", "Time from the last poll to the next one.", board.interval),
     ):
         metric = GaugeMetricFamily(name, meaning, unit="seconds")
         if seconds is not None:

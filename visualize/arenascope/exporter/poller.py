@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The loop of `arenascope exporter`: it looks at one process after the other, and leaves each look on a board.
+"""The loop of `arenascope exporter`: it inspects one process after the other, and leaves each snapshot on a board.
 
-Who reads the board never waits for a look.
+Who reads the board never waits for a snapshot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Latest:
-    """A look at a process."""
+    """A snapshot of a process."""
 
     process: Process
     summary: Summary
@@ -43,21 +43,24 @@ class Latest:
 
 @dataclass(frozen=True)
 class Board:
-    """The last look at each process, and what the looks were like so far. It never changes: there is a next one."""
+    """The last snapshot of each process, and what the snapshots were like so far.
+
+    It never changes: there is a next one.
+    """
 
     seen: Mapping[Identity, Latest] = field(default_factory=dict)
-    chosen: int = 0  # processes of the group, at the last turn
-    left_out: int = 0  # of these: had no look, because there are too many
-    turns: int = 0
-    looks: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)  # looks that were not possible, by reason
+    chosen: int = 0  # processes of the group, at the last poll
+    left_out: int = 0  # of these: had no snapshot, because there are too many
+    polls: int = 0
+    snapshots: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)  # snapshots that were not possible, by reason
     unanswered: Mapping[str, int] = field(default_factory=dict)  # questions to agents, by reason
-    cost: float | None = None  # processor time of the last turn, seconds
-    interval: float | None = None  # from the last turn to the next one, seconds
+    cost: float | None = None  # processor time of the last poll, seconds
+    interval: float | None = None  # from the last poll to the next one, seconds
 
 
 def alive(seen: Iterable[Latest]) -> list[Latest]:
-    """The looks at processes that still run."""
+    """The snapshots of processes that still run."""
     return [each for each in seen if _runs(each.process)]
 
 
@@ -66,9 +69,9 @@ def _runs(process: Process) -> bool:
     return now is not None and now.identity == process.identity
 
 
-def look_at(process: Process, how: Sequence[str]) -> Latest | None:
-    """None: the process has ended. ArenascopeError: the look is not possible."""
-    with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each look
+def inspect(process: Process, how: Sequence[str]) -> Latest | None:
+    """None: the process has ended. ArenascopeError: the snapshot is not possible."""
+    with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
         summary = parse(printed(str(process.pid), how))
     if not _runs(process):
         return None  # the PID may be another's by now
@@ -76,11 +79,11 @@ def look_at(process: Process, how: Sequence[str]) -> Latest | None:
     return Latest(process, summary, findings, time.time())
 
 
-class Looker:
-    """Turns until somebody says stop."""
+class Poller:
+    """Polls until somebody says stop."""
 
     def __init__(self, group: Watched, how: Sequence[str], most: int, say: Callable[[str], None]) -> None:
-        """`how`: arenadump's options. `most`: processes of a turn, the largest. `say`: tells the user a line."""
+        """`how`: arenadump's options. `most`: processes of a poll, the largest. `say`: tells the user a line."""
         self.group: Final = group
         self.how: Final = how
         self.most: Final = most
@@ -91,14 +94,14 @@ class Looker:
         self._pace: Final = Pace(say)
 
     def run(self, every: float, bell: Bell) -> None:
-        """Turn by turn."""
+        """Poll by poll."""
         while not bell.rung:
             begun = time.monotonic()
-            interval = self.turn(every)
+            interval = self.poll(every)
             bell.wait(begun + interval - time.monotonic())
 
-    def turn(self, every: float) -> float:
-        """One turn. Return the seconds until the next one."""
+    def poll(self, every: float) -> float:
+        """One poll. Return the seconds until the next one."""
         begun = spent()
         members = self.group.members()
         shown = members[: self.most]
@@ -107,33 +110,33 @@ class Looker:
         seen = {identity: each for identity, each in self.board.seen.items() if identity in staying}
         self.board = replace(self.board, seen=seen, chosen=len(members), left_out=len(members) - len(shown))
         for process in shown:
-            self._look(process)
+            self._snapshot(process)
         cost = spent() - begun
         interval = max(every, cost / SHARE)
-        self.board = replace(self.board, turns=self.board.turns + 1, cost=cost, interval=interval)
+        self.board = replace(self.board, polls=self.board.polls + 1, cost=cost, interval=interval)
         self._pace.tell(every, interval, cost)
         return interval
 
-    def _look(self, process: Process) -> None:
+    def _snapshot(self, process: Process) -> None:
         board = self.board
         seen = dict(board.seen)
         failed = board.failed
         unanswered = board.unanswered
         try:
-            look = look_at(process, self.how)
+            snapshot = inspect(process, self.how)
         except ArenascopeError as error:
-            look = None
-            failed = self._counted(failed, process, error, f"no look at process {process.pid}")
+            snapshot = None
+            failed = self._counted(failed, process, error, f"no snapshot of process {process.pid}")
         try:
-            look = look and replace(look, policy=self._agents.policy(process))
+            snapshot = snapshot and replace(snapshot, policy=self._agents.policy(process))
         except ArenascopeError as error:
             unanswered = self._counted(unanswered, process, error, f"process {process.pid} does not tell of its policy")
-        # A look that has failed leaves no row: the one before may have nothing to do with now.
+        # A snapshot that has failed leaves no row: the one before may have nothing to do with now.
         seen.pop(process.identity, None)
-        if look:
-            seen[process.identity] = look
-        looks = board.looks + (look is not None)
-        self.board = replace(board, seen=seen, failed=failed, unanswered=unanswered, looks=looks)
+        if snapshot:
+            seen[process.identity] = snapshot
+        snapshots = board.snapshots + (snapshot is not None)
+        self.board = replace(board, seen=seen, failed=failed, unanswered=unanswered, snapshots=snapshots)
 
     def _counted(
         self, failures: Mapping[str, int], process: Process, error: ArenascopeError, what: str
@@ -151,7 +154,7 @@ class Looker:
             self.say(printable(text))
 
 
-MOST_SAID: Final = 1000  # lines about looks that failed: an exporter runs for months
+MOST_SAID: Final = 1000  # lines about snapshots that failed: an exporter runs for months
 
 
 def _reason(code: int) -> str:

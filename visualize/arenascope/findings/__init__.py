@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The verdict: what holds a process's memory, each cause in a sentence. Page, terminal and JSON have it from here.
 
-Each cause is one rule: a function that looks at the facts, which are those of a Summary and nothing else, and returns a
+Each cause is one rule: a function that reads the facts, which are those of a Summary and nothing else, and returns a
 Finding, or None where the cause is not there. verdict.py lists the rules. A rule states only what was counted or
 computed; where a number holds under an assumption, `estimate` says which. A command stands beside a finding only if it
 acts on it.
@@ -9,6 +9,6 @@ acts on it.
 
 from arenascope.findings.finding import Finding, Rank, Step
 from arenascope.findings.inputs import Facts
-from arenascope.findings.verdict import RULES, Verdict, judge, told
+from arenascope.findings.verdict import RULES, Verdict, judge, to_json
 
-__all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "told"]
+__all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "to_json"]

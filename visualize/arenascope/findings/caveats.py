@@ -50,7 +50,7 @@ def residency_unknown(facts: Facts) -> Finding | None:
         None,
         f"{size(held)} is in chunks in use, {size(free)} in free chunks, resident or not.",
         "A core by gdb's gcore, or a core that lost its holes in a copy, does not record which pages were resident. "
-        "A look at the living process shows it.",
+        "A snapshot of the living process shows it.",
     )
 
 

@@ -45,16 +45,16 @@ def withheld_tops(facts: Facts) -> Finding | None:
     withheld = facts.row("withheld")
     if not facts.matters(withheld, "withheld"):
         return None
-    holders = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
-    holders.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
-    idle = sum(1 for arena in holders if arena in facts.unattached or arena in facts.nearly_empty)
-    where = plural(len(holders), "idle thread arena" if idle == len(holders) else "thread arena")
+    idle_arenas = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
+    idle_arenas.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
+    idle = sum(1 for arena in idle_arenas if arena in facts.unattached or arena in facts.nearly_empty)
+    where = plural(len(idle_arenas), "idle thread arena" if idle == len(idle_arenas) else "thread arena")
     return Finding(
         "withheld tops",
         Rank.ROW,
         withheld,
         f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
-        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, holders)}",
+        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, idle_arenas)}",
         command=trim_command(facts.summary.target, deep=True),
         lights="row:withheld",
         rows=("withheld",),
@@ -82,19 +82,19 @@ def pinned(facts: Facts) -> Finding | None:
                 f"{size(worst.stranded)} free on the same pages"
             )
         why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
-    why += _keepers(facts, stranded or 0)
+    why += _page_pins(facts, stranded or 0)
     return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
 
 
-def _keepers(facts: Facts, stranded: int) -> str:
+def _page_pins(facts: Facts, stranded: int) -> str:
     """The type and the owner that keep most of these pages, where the dump has a graph and they keep many."""
-    keepers = facts.summary.graph.keepers if facts.summary.graph else ()
-    if not keepers or keepers[0].owner is None or keepers[0].kept.stranded < NOTABLE * stranded:
+    pins = facts.summary.graph.pins if facts.summary.graph else ()
+    if not pins or pins[0].owner is None or pins[0].pinned.stranded < NOTABLE * stranded:
         return ""
-    most = keepers[0]
+    most = pins[0]
     what = printable(most.type) if most.type else "chunks of unknown type"
-    who = "that are lost" if keepers[0].owner.kind == "lost" else f"held by {owner_name(keepers[0].owner)}"
-    kept = f"{count(most.kept.pages)} of the pages ({size(most.kept.stranded)} stranded)"
+    who = "that are lost" if pins[0].owner.kind == "lost" else f"held by {owner_name(pins[0].owner)}"
+    kept = f"{count(most.pinned.pages)} of the pages ({size(most.pinned.stranded)} stranded)"
     return f" Nothing but {what} {who} is in use on {kept}."
 
 
@@ -171,9 +171,9 @@ def _why_kept(facts: Facts) -> str:
     )
 
 
-def _threshold(facts: Facts, holders: list[Arena]) -> str:
+def _threshold(facts: Facts, idle_arenas: list[Arena]) -> str:
     """What decides whether free() gives a top back, in the malloc that withholds most."""
-    tunables = facts.summary.mallocs[holders[0].malloc].tunables if holders else facts.summary.tunables
+    tunables = facts.summary.mallocs[idle_arenas[0].malloc].tunables if idle_arenas else facts.summary.tunables
     trim, mmap = tunables.trim_threshold, tunables.mmap_threshold
     if trim is None:
         return "free() gives a top back only when it is larger than the trim threshold, which is unknown here."

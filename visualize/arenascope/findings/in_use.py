@@ -62,7 +62,7 @@ def swapped_in_use(facts: Facts) -> Finding | None:
 
 
 def in_use(facts: Facts) -> Finding | None:
-    """The application holds much of it: in chunks of which sizes, and whether that looks like a leak."""
+    """The application holds much of it: in chunks of which sizes, and whether that resembles a leak."""
     held = facts.summary.sums.used
     if held is None or not facts.is_large(held, "in_use", "mmapped_in_use", least=USED):
         return None
@@ -93,7 +93,7 @@ def in_use(facts: Facts) -> Finding | None:
 
 
 def _largest_type(facts: Facts, least: float) -> str | None:
-    """What the chunks of one type hold, if the look has a graph, and they hold more than this. A size says less."""
+    """What the chunks of one type hold, if the snapshot has a graph, and they hold more than this. A size says less."""
     graph = facts.summary.graph
     # A runtime's objects are not what this finding is about.
     known = [each for each in graph.types if each.type] if graph and graph.exact and not graph.objects.count else []
@@ -113,13 +113,13 @@ def _suspicion(most: ChunkSize | None, held: int) -> str:
     if not most or most.count < MANY or most.bytes < MOST * held:
         return ""
     return (
-        f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak looks like this; so do "
+        f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak resembles this; so do "
         "a cache and a large table. A leak goes on growing while the work stays the same."
     )
 
 
 def _lost(facts: Facts) -> int:
-    """Bytes that nobody holds, where the look has a graph; of a process that ran on they are no fact."""
+    """Bytes that nobody holds, where the snapshot has a graph; of a process that ran on they are no fact."""
     graph = facts.summary.graph
     return graph.direct.bytes + graph.indirect.bytes if graph and graph.exact else 0
 
@@ -148,7 +148,7 @@ def _of_graph(facts: Facts, *, named: bool = False) -> str:
     if lost:
         chunks = plural(graph.direct.count + graph.indirect.count, "chunk")
         words += f" {size(lost)} in {chunks} is lost: no pointer was found that leads there."
-    return words if graph.exact else f"{words} (Who holds it was not read of one moment, or not wholly.)"
+    return words if graph.exact else f"{words} (Who holds it was not read of one instant, or not wholly.)"
 
 
 def _of_runtime(facts: Facts) -> str:
@@ -174,9 +174,9 @@ def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
     if pid is not None and "jvm" in runtimes(facts):
         return (*java_native(pid), *of_owners(facts), *of_sites(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
-    told = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
+    to_json = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
     leaks = of_leaks(facts) if suspected and not runtimes(facts) else ()
-    return (*told, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
+    return (*to_json, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:

@@ -68,7 +68,7 @@ def _without_arenas(runtime: Runtime) -> bool:
 
 
 def of_growth(facts: Facts) -> tuple[Step, ...]:
-    """Two looks, some time apart."""
+    """Two snapshots, some time apart."""
     pid = living_pid(facts.summary.target)
     if pid is None:
         return ()
@@ -77,7 +77,7 @@ def of_growth(facts: Facts) -> tuple[Step, ...]:
 
 
 def of_owners(facts: Facts) -> tuple[Step, ...]:
-    """Who holds it, where the look has no graph."""
+    """Who holds it, where the snapshot has no graph."""
     pid = living_pid(facts.summary.target)
     if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()
@@ -85,7 +85,7 @@ def of_owners(facts: Facts) -> tuple[Step, ...]:
 
 
 def of_leaks(facts: Facts) -> tuple[Step, ...]:
-    """What nobody holds, where a leak is suspected and the look has no graph."""
+    """What nobody holds, where a leak is suspected and the snapshot has no graph."""
     pid = living_pid(facts.summary.target)
     if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()

@@ -88,14 +88,14 @@ def _caveats(facts: Facts) -> Iterable[str]:
     snapshot, unknown = facts.summary.snapshot, facts.row("unknown")
     if snapshot.torn_chunks:
         torn = plural(snapshot.torn_chunks, "chunk")
-        yield f"The heap changed during the look, or is corrupt, at {torn}: the memory behind each is unknown."
+        yield f"The heap changed during the snapshot, or is corrupt, at {torn}: the memory behind each is unknown."
     if unknown:
         yield f"{size(unknown)} could not be classified."
     if not snapshot.exact and snapshot.residency_known and not snapshot.torn_chunks:
         yield "The rows need not add up to Rss to the byte: see “How this was found”."
 
 
-def told(facts: Facts) -> list[dict[str, Any]]:
+def to_json(facts: Facts) -> list[dict[str, Any]]:
     """The findings for JSON, as docs/summary.schema.json has them."""
     return [
         {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Callable, Final
 from arenascope.arenadump import run_arenadump, run_program
 from arenascope.errors import ArenascopeError
 from arenascope.humanize import printable, size
-from arenascope.trim import parse
+from arenascope.trim_result import parse
 
 if TYPE_CHECKING:
     from arenascope.timeline.process_group import Process

@@ -17,7 +17,7 @@ from arenascope.arenadump import leaving
 from arenascope.humanize import printable
 from arenascope.live.actions import ACTIONS, carried_out
 from arenascope.live.process_history import Story
-from arenascope.live.profile_jobs import Recordings
+from arenascope.live.profile_jobs import ProfileJobs
 from arenascope.live.scheduler import Hands
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question
 
@@ -40,16 +40,16 @@ class Live(App[int]):
     def __init__(
         self, machine: Processes, choice: Choice, every: float, first: tuple[Process, Sequence[str]] | None
     ) -> None:
-        """`first`: begin with this process, looked at with these options of arenadump."""
+        """`first`: begin with this process, inspected with these options of arenadump."""
         super().__init__(ansi_color=True)  # the terminal's own colours; with NO_COLOR none
         self._leaving: Question | None = None  # the question whether to leave
         self.theme = "ansi-dark"
         self.every = every
-        self.told: tuple[float, str] | None = None
+        self.announced: tuple[float, str] | None = None
         self._first = first
         self._machine = MachineScreen(self, machine, choice, every)
-        self.recordings = Recordings()
-        self._actions = {**ACTIONS, "profile": self.recordings.begin, "end of the profile": self.recordings.end}
+        self.profile_jobs = ProfileJobs()
+        self._actions = {**ACTIONS, "profile": self.profile_jobs.begin, "end of the profile": self.profile_jobs.end}
         self.hands = Hands(self._machine.scene)
         self.hands.beside = self._tell_ended
 
@@ -70,10 +70,10 @@ class Live(App[int]):
         try:
             self.hands.run()
         finally:
-            self.recordings.close()
+            self.profile_jobs.close()
 
     def _tell_ended(self) -> None:
-        for words in self.recordings.check():
+        for words in self.profile_jobs.check():
             self.call_later(self.tell, printable(words))
 
     def on_unmount(self) -> None:
@@ -99,13 +99,13 @@ class Live(App[int]):
         """Show one process."""
         screen = ProcessScreen(self, Story(process, self._machine.machine.how if how is None else how), self.every)
         self.push_screen(screen)
-        self.hands.turn_to(screen.scene)
+        self.hands.show_scene(screen.scene)
 
     def back(self) -> None:
         """Show the machine again."""
         self.pop_screen()
         self._machine.scene.resume()
-        self.hands.turn_to(self._machine.scene)
+        self.hands.show_scene(self._machine.scene)
 
     def do(self, name: str, process: Process) -> None:
         """Have an action done, and tell what came of it."""
@@ -119,14 +119,14 @@ class Live(App[int]):
 
     def tell(self, words: str) -> None:
         """In the last line, for a while."""
-        self.told = time.monotonic(), words
+        self.announced = time.monotonic(), words
         screen: LinesScreen = self.screen  # type: ignore[assignment]
         if hasattr(screen, "draw"):
             screen.draw()
 
     def action_leave(self) -> None:
         """The user goes; asked first, if a profile would be lost. Who types Ctrl-C at this question means it."""
-        if not self.recordings.on or self.screen is self._leaving:
+        if not self.profile_jobs.on or self.screen is self._leaving:
             self.exit(os.EX_OK)
             return
         words = "Quit? A profile is on."

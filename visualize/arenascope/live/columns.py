@@ -37,7 +37,7 @@ class Listed:
     title: str
     members: tuple[Entry, ...]
     cells: dict[str, Quantity]
-    age: float | None  # seconds since the look; of a group: since the oldest one
+    age: float | None  # seconds since the snapshot; of a group: since the oldest one
 
     @property
     def entry(self) -> Entry | None:
@@ -56,7 +56,10 @@ class Choice(NamedTuple):
 
 
 def held_of(entry: Entry) -> dict[str, Quantity]:
-    """What is known of a process. Rss is that of the look as long as the kernel's quick count says the same as then."""
+    """What is known of a process.
+
+    Rss is that of the snapshot as long as the kernel's quick count says the same as then.
+    """
     figures = entry.figures
     if figures is None:
         return {RSS: Quantity(entry.quick, quick=True)} | dict.fromkeys(SHORT, Quantity(None))
@@ -95,7 +98,7 @@ def title_of(entry: Entry) -> str:
 
 
 def age_of(entry: Entry, now: float | None = None) -> float | None:
-    """Seconds since the last look; None: there was none."""
+    """Seconds since the last snapshot; None: there was none."""
     return None if entry.figures is None else (time.monotonic() if now is None else now) - entry.figures.at
 
 
@@ -109,7 +112,7 @@ def lines_of(entries: Iterable[Entry], choice: Choice) -> list[Listed]:
     known.sort(key=lambda line: str(line.key))
     known.sort(key=lambda line: _rank(line, choice.sort), reverse=downward)  # type: ignore[arg-type,return-value]
     unknown.sort(key=lambda line: (-(line.cells[RSS].bytes or 0), str(line.key)))
-    return known + unknown  # what is not known comes last, lest it look like the largest
+    return known + unknown  # what is not known comes last, lest it resemble the largest
 
 
 def matches(entry: Entry, words: str) -> bool:
@@ -152,11 +155,11 @@ def _rank(line: Listed, column: str) -> float | str | None:
     return line.age if column == "age" else line.cells[column].bytes
 
 
-def looked(entries: Iterable[Entry]) -> int:
-    """At how many there was a look."""
+def taken(entries: Iterable[Entry]) -> int:
+    """At how many there was a snapshot."""
     return sum(entry.figures is not None for entry in entries)
 
 
 def mark_of(entry: Entry) -> str:
-    """Why there is no look, in a word: for the column of the age."""
+    """Why there is no snapshot, in a word: for the column of the age."""
     return {Standing.DENIED: "denied", Standing.FAILED: "failed"}.get(entry.standing, "")

@@ -8,11 +8,11 @@ import time
 from typing import Final
 
 SHARE: Final = 0.01  # of a processor
-START: Final = 2.0  # seconds of processor time for the first looks: the start of a program is no part of its share
-DEBT: Final = START / 2  # a look that costs more than this is taken when there is so much, and paid off later
+START: Final = 2.0  # seconds of processor time for the first snapshots: the start of a program is no part of its share
+DEBT: Final = START / 2  # a snapshot that costs more than this is taken when there is so much, and paid off later
 
 
-def of_looks() -> float:
+def of_snapshots() -> float:
     """Processor time of this thread, and of the programs that were started and have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.thread_time() + children.ru_utime + children.ru_stime

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One process for as long as somebody watches: its Rss at each tick, and its looks."""
+"""One process for as long as somebody watches: its Rss at each tick, and its snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from arenascope.compare import compare
 from arenascope.errors import ArenascopeError
 from arenascope.live.process_table import PAGE
-from arenascope.profile.site_digest import Stacks, group_of
+from arenascope.profiles.site_digest import Stacks, group_of
 from arenascope.timeline.poll_one import still, take
 from arenascope.timeline.process_group import process_at
 from arenascope.timeline.watch import LOST
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from arenascope.timeline.store import Taken
 
 TICKS: Final = 300  # of Rss
-WINDOW: Final = 600.0  # seconds: growth is told since the oldest look in it
-MOST: Final = 200  # looks
+WINDOW: Final = 600.0  # seconds: growth is told since the oldest snapshot in it
+MOST: Final = 200  # snapshots
 
 
-class Recorded(NamedTuple):
+class Profiled(NamedTuple):
     """A profile of a process as a whole. Bytes in use."""
 
     page_rate: int  # the chunks on one page in so many stand for all
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
     started_ns: int  # since the epoch
 
     @classmethod
-    def of(cls, head: np.void) -> Recorded:
+    def of(cls, head: np.void) -> Profiled:
         """Of a record of a dump."""
         return cls(*(int(head[name]) for name in ("page_rate", "unseen_bytes", "lost_bytes", "started_ns")))
 
@@ -55,16 +55,16 @@ class Story:
         self.process, self.how = process, how
         self.rss: tuple[int, ...] = ()  # the kernel's quick counts, bytes, oldest first
         self.last: Taken | None = None
-        self.before: Taken | None = None  # the look before the last one
+        self.before: Taken | None = None  # the snapshot before the last one
         self.growth: Comparison | None = None
-        self.at: float | None = None  # time.monotonic() of the last look
+        self.at: float | None = None  # time.monotonic() of the last snapshot
         self.ended: float | None = None  # time.time() when this was seen
-        self.why: str | None = None  # the last look was not possible
-        self.cost: float | None = None  # processor time of the last look, seconds
-        self.recorded: Recorded | None = None  # what the last look told of a profile; None: nobody records
-        self.sites_before: Group | None = None  # of the oldest look at the same profile
+        self.why: str | None = None  # the last snapshot was not possible
+        self.cost: float | None = None  # processor time of the last snapshot, seconds
+        self.recorded: Profiled | None = None  # what the last snapshot told of a profile; None: nobody records
+        self.sites_before: Group | None = None  # of the oldest snapshot of the same profile
         self._stacks: Final = Stacks()
-        self._looks: deque[tuple[float, Taken]] = deque(maxlen=MOST)
+        self._snapshots: deque[tuple[float, Taken]] = deque(maxlen=MOST)
 
     def tick(self) -> None:
         """Its Rss now."""
@@ -75,13 +75,13 @@ class Story:
         self.process = now
         self.rss = (*self.rss, now.rss * PAGE)[-TICKS:]
 
-    def look(self, cost: Callable[[], float]) -> None:
-        """One look. `cost`: processor time until now, seconds."""
+    def take_snapshot(self, cost: Callable[[], float]) -> None:
+        """One snapshot. `cost`: processor time until now, seconds."""
         spent, now = cost(), time.monotonic()
-        heads: list[Recorded] = []
+        heads: list[Profiled] = []
 
         def note(_: Process, __: Summary, dump: Dump) -> None:
-            heads.extend(Recorded.of(head) for head in dump.profile[:1])
+            heads.extend(Profiled.of(head) for head in dump.profile[:1])
 
         try:
             taken = take(self.process, self.how, note, self._stacks)
@@ -96,8 +96,8 @@ class Story:
             self._end()
             return
         if taken.sites is not None:
-            sites = replace(taken.moment, sites=group_of(taken.sites), page_rate=taken.sites["page_rate"])
-            taken = replace(taken, moment=sites)
+            sites = replace(taken.digest, sites=group_of(taken.sites), page_rate=taken.sites["page_rate"])
+            taken = replace(taken, digest=sites)
         recorded = heads[0] if heads else None
         if _begun(recorded) != _begun(self.recorded):
             self._forget_sites()
@@ -106,23 +106,23 @@ class Story:
         self.cost = cost() - spent
 
     def _forget_sites(self) -> None:
-        """Another profile has other rates, and counts from another moment."""
-        self._looks = deque(((at, _without_sites(each)) for at, each in self._looks), maxlen=MOST)
+        """Another profile has other rates, and counts from another instant."""
+        self._snapshots = deque(((at, _without_sites(each)) for at, each in self._snapshots), maxlen=MOST)
         if self.last is not None:
             self.last = _without_sites(self.last)
 
     def _keep(self, now: float, taken: Taken) -> None:
         if self.last is not None:
-            # Pages take most room: only those of the last two looks are drawn.
+            # Pages take most room: only those of the last two snapshots are drawn.
             self.before = self.last
-            lean = replace(self.last.moment, pages=None)
-            self._looks[-1] = (self._looks[-1][0], replace(self.last, moment=lean))
-        self._looks.append((now, taken))
-        while self._looks[0][0] < now - WINDOW:
-            self._looks.popleft()
-        before = [look.moment.sites for _, look in self._looks if look.sites is not None]
+            lean = replace(self.last.digest, pages=None)
+            self._snapshots[-1] = (self._snapshots[-1][0], replace(self.last, digest=lean))
+        self._snapshots.append((now, taken))
+        while self._snapshots[0][0] < now - WINDOW:
+            self._snapshots.popleft()
+        before = [snapshot.digest.sites for _, snapshot in self._snapshots if snapshot.sites is not None]
         self.sites_before = before[0] if before else None
-        self.growth = compare(self._looks[0][1].moment, taken.moment) if len(self._looks) > 1 else None
+        self.growth = compare(self._snapshots[0][1].digest, taken.digest) if len(self._snapshots) > 1 else None
         self.why, self.at, self.last = None, now, taken
 
     def _end(self) -> None:
@@ -130,9 +130,9 @@ class Story:
             self.ended = time.time()
 
 
-def _begun(recorded: Recorded | None) -> int | None:
+def _begun(recorded: Profiled | None) -> int | None:
     return recorded.started_ns if recorded else None
 
 
 def _without_sites(taken: Taken) -> Taken:
-    return replace(taken, sites=None, moment=replace(taken.moment, sites=None, page_rate=None))
+    return replace(taken, sites=None, digest=replace(taken.digest, sites=None, page_rate=None))

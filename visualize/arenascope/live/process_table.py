@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every process of the machine: what /proc tells at once of all, and what the last look told of each."""
+"""Every process of the machine: what /proc tells at once of all, and what the last snapshot told of each."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from arenascope.timeline.process_group import Identity
 
 PAGE: Final = os.sysconf("SC_PAGESIZE")
-AGAIN: Final = 60.0  # seconds until a process at which no look was possible is tried again
+AGAIN: Final = 60.0  # seconds until a process at which no snapshot was possible is tried again
 
 
 class Standing(enum.Enum):
     """What is known of a process."""
 
-    WAITING = "waiting"  # its first look is still to come
-    LOOKED = "looked"
-    DENIED = "denied"  # we may not look at it
-    FAILED = "failed"  # a look was not possible for another reason
+    WAITING = "waiting"  # its first snapshot is still to come
+    TAKEN = "taken"
+    DENIED = "denied"  # we may not inspect it
+    FAILED = "failed"  # a snapshot was not possible for another reason
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a look told. Bytes; None: not known."""
+    """What a snapshot told. Bytes; None: not known."""
 
     at: float  # time.monotonic()
     time_ns: int
@@ -53,7 +53,7 @@ class Figures:
 
     @classmethod
     def of(cls, summary: Summary, quick: int) -> Figures:
-        """Of a look that has just been taken."""
+        """Of a snapshot that has just been taken."""
         snapshot, kernel = summary.snapshot, summary.kernel
         rows = shortened(summary.ledger.held)
         now = time.monotonic(), time.time_ns()
@@ -69,9 +69,9 @@ class Entry:
     cmdline: str
     cgroup: str
     standing: Standing = Standing.WAITING
-    why: str | None = None  # there is no look
+    why: str | None = None  # there is no snapshot
     code: int | None = None  # an errors.Code: likewise
-    figures: Figures | None = None  # of the last look that was possible
+    figures: Figures | None = None  # of the last snapshot that was possible
     tried: float | None = None  # time.monotonic() of the last attempt
     cost: float | None = None  # seconds of processor time that it took
 
@@ -104,19 +104,19 @@ def user_name(uid: int | None) -> str:
     return str(uid)
 
 
-def _may_look(pid: int) -> bool:
+def _may_inspect(pid: int) -> bool:
     """Whether the kernel lets us read its memory: it asks the same as for a debugger."""
     try:
         os.close(os.open(f"{PROC}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError:
         return False
     except OSError:
-        return True  # it ends just now: the look says so
+        return True  # it ends just now: the snapshot says so
     return True
 
 
-def whole_look(process: Process, how: Sequence[str]) -> Figures | None:
-    """A look. None: the process has ended. ArenascopeError: a look is not possible."""
+def whole_snapshot(process: Process, how: Sequence[str]) -> Figures | None:
+    """A snapshot. None: the process has ended. ArenascopeError: a snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # remarks would be anywhere on the screen
         summary = parse(printed(str(process.pid), how))
     return Figures.of(summary, process.rss * PAGE) if still(process) else None
@@ -153,33 +153,33 @@ class Processes:
         # Another name: it may have become another program, perhaps another user's.
         cgroups = cgroups_of(process.pid)
         entry = Entry(process, process.uid, process.cmdline, max(cgroups, key=len, default=""))
-        return entry if _may_look(process.pid) else self._denied(entry)
+        return entry if _may_inspect(process.pid) else self._denied(entry)
 
     @staticmethod
     def _denied(entry: Entry) -> Entry:
         whose = f" of {user_name(entry.uid)}" if entry.uid not in {None, os.geteuid()} else ""
-        why = f"no permission to look at this process{whose}"
+        why = f"no permission to inspect this process{whose}"
         return replace(entry, standing=Standing.DENIED, why=why, code=Code.DENIED, tried=time.monotonic())
 
-    def look(self, identity: Identity, cost: Callable[[], float]) -> None:
-        """Look at one of them. `cost`: processor time until now, seconds."""
+    def take_snapshot(self, identity: Identity, cost: Callable[[], float]) -> None:
+        """Inspect one of them. `cost`: processor time until now, seconds."""
         entry = self.entries.get(identity)
         if entry is None:
             return
         begun, spent = time.monotonic(), cost()
-        standing, why, code, figures = Standing.LOOKED, None, None, entry.figures
-        if not _may_look(entry.process.pid):
+        standing, why, code, figures = Standing.TAKEN, None, None, entry.figures
+        if not _may_inspect(entry.process.pid):
             self._put(self._denied(entry))
             return
         try:
-            figures = whole_look(entry.process, self.how)
+            figures = whole_snapshot(entry.process, self.how)
         except ArenascopeError as error:
             if error.code in LOST or not still(entry.process):
                 figures = None
             else:
                 why, code = str(error).splitlines()[0], error.code
                 standing = Standing.DENIED if error.code == Code.DENIED else Standing.FAILED
-        if figures is None and standing is Standing.LOOKED:
+        if figures is None and standing is Standing.TAKEN:
             self.entries = {each: held for each, held in self.entries.items() if each != identity}
             return
         took = cost() - spent
@@ -189,9 +189,9 @@ class Processes:
         self.entries = {**self.entries, entry.identity: entry}
 
     def next(self, wanted: Callable[[Entry], bool], visible: Collection[Identity], every: float) -> Entry | None:
-        """Whose turn it is: at whom a look tells most for what it costs. None: each look is fresh.
+        """Which process is next: of which a snapshot tells most for what it costs. None: each snapshot is fresh.
 
-        `wanted`: at whom to look at all.
+        `wanted`: which are inspected at all.
         """
         now = time.monotonic()
         costs = [entry.cost for entry in self.entries.values() if entry.cost]
@@ -209,16 +209,16 @@ class Processes:
 def _due(entry: Entry, now: float, every: float) -> bool:
     if entry.tried is None:
         return True
-    return now - entry.tried >= (every if entry.standing is Standing.LOOKED else max(every, AGAIN))
+    return now - entry.tried >= (every if entry.standing is Standing.TAKEN else max(every, AGAIN))
 
 
-VISIBLE: Final = 4  # so many times is a look worth at what is on the screen
+VISIBLE: Final = 4  # so many times is a snapshot worth at what is on the screen
 FIRST: Final = 1e6  # likewise at what had none
 LEAST: Final = 1 << 16  # bytes: what may have changed although Rss has not
 
 
 def _worth(entry: Entry, now: float, visible: bool, usual: float) -> float:  # noqa: FBT001 - a fact of it
-    """Bytes that may be others than at the last look, and how long ago this was; for a second of processor time."""
+    """Bytes that may be others than at the last snapshot, and how long ago this was; for a second of processor time."""
     if entry.figures is None or entry.tried is None:
         return FIRST * (VISIBLE if visible else 1) * (LEAST + entry.quick)
     changed = abs(entry.quick - entry.figures.quick) + entry.quick / 64 + LEAST

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Profiles that the live view has switched on: an `arenadump record` for each, which never outlives the view."""
+"""Profiles that the live view has switched on: an `arenadump profile` for each, which never outlives the view."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from arenascope.timeline.process_group import Identity, Process
 
 NAP: Final = 0.05  # seconds
-LAST: Final = 2.0  # seconds for the recordings to end when the view ends
+LAST: Final = 2.0  # seconds for the profiles to end when the view ends
 MOST: Final = 1 << 16  # bytes of what arenadump says
 
 
-class Recording:
+class ProfileJob:
     """One process's profile. Its program ends with its standard input: a pipe that ends if we are killed."""
 
     def __init__(self, process: Process) -> None:
@@ -32,7 +32,7 @@ class Recording:
         self.file = new_file(process, "profile.dump")
         self.since = time.time()
         self._begun: Final = f"{PROGRAM}: process {process.pid} records who allocates"  # what it says then
-        command = [find_arenadump(), "record", "--until-eof", "--output", self.file, "--", str(process.pid)]
+        command = [find_arenadump(), "profile", "--until-eof", "--output", self.file, "--", str(process.pid)]
         # A file takes what it says although nobody reads it.
         self._said = os.memfd_create("arenascope-record", os.MFD_CLOEXEC)
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
@@ -85,22 +85,26 @@ class Recording:
         """What came of it, once it has ended. ArenascopeError: there is no dump."""
         code = self._child.returncode
         said = [line for line in self._words().splitlines() if line.startswith(f"{PROGRAM}: ")]
-        told = [line for line in said if not line.startswith(self._begun)]
+        announced = [line for line in said if not line.startswith(self._begun)]
         self.bury(0.0)
         if code < 0:
             raise ArenascopeError(128 - code, f"{PROGRAM} was killed by signal {-code}: no dump was written")
         if code:
-            why = told[-1].partition(": ")[2] if told else f"{PROGRAM} failed with exit code {code} and gave no reason"
+            why = (
+                announced[-1].partition(": ")[2]
+                if announced
+                else f"{PROGRAM} failed with exit code {code} and gave no reason"
+            )
             raise ArenascopeError(code, why)
         return f"{self.file}: written, with the profile"
 
 
-class Recordings:
+class ProfileJobs:
     """Those that go on. All but reading `on` and `ended` is for the thread that works for the view."""
 
     def __init__(self) -> None:
         """There are none."""
-        self.on: dict[Identity, Recording] = {}
+        self.on: dict[Identity, ProfileJob] = {}
         self.ended: dict[Identity, str] = {}  # by itself, and how
 
     def begin(self, process: Process) -> str:
@@ -108,14 +112,14 @@ class Recordings:
         if process.identity in self.on:
             return f"process {process.pid} records already"
         self.ended = {identity: words for identity, words in self.ended.items() if identity != process.identity}
-        made = Recording(process)
+        made = ProfileJob(process)
         while made.runs() and not made.has_begun():
             if leaving.wait(NAP):
                 made.bury(0.0)
                 raise ArenascopeError(128 + signal.SIGTERM, "the view ends")
         if not made.runs():
             made.outcome()
-            raise ArenascopeError(Code.INTERNAL, "the recording has ended at once")
+            raise ArenascopeError(Code.INTERNAL, "the profile has ended at once")
         if not still(process):
             made.bury(LAST)
             raise ArenascopeError(Code.TARGET_GONE, "the process has ended")
@@ -132,7 +136,7 @@ class Recordings:
         self._drop(made)
         return made.outcome()
 
-    def _drop(self, gone: Recording) -> None:
+    def _drop(self, gone: ProfileJob) -> None:
         self.on = {identity: made for identity, made in self.on.items() if made is not gone}
 
     def check(self) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the live view's own thread does: it scans, looks, and does what the user asks for, one after the other.
+"""What the live view's own thread does: it scans, snapshots, and does what the user asks for, one after the other.
 
-Nothing runs beside a look: the clones that a look makes are in no scan.
+Nothing runs beside a snapshot: the clones that a snapshot makes are in no scan.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from arenascope.arenadump import leaving
-from arenascope.live.cpu_budget import SHARE, START, Purse, of_looks
+from arenascope.live.cpu_budget import SHARE, START, Purse, of_snapshots
 from arenascope.timeline.poll_one import spent
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class MachineScene:
         """`show` draws what there is; any thread may call it."""
         self.machine, self.every, self.show = machine, every, show
         self.visible: Collection[Identity] = ()
-        self.wanted: Callable[[Entry], bool] = lambda _: True  # at whom to look at all
-        self.asked: Identity | None = None  # for a look now
+        self.wanted: Callable[[Entry], bool] = lambda _: True  # which are inspected at all
+        self.asked: Identity | None = None  # for a snapshot now
         self.drawing: deque[float] = deque(maxlen=3)  # processor time of the last drawings, seconds
         self._scan_at = 0.0
         self._drawn = 0.0
 
     def step(self, purse: Purse) -> float:
-        """A scan, or a look."""
+        """A scan, or a snapshot."""
         now = time.monotonic()
         if now >= self._scan_at:
             before = time.thread_time()
@@ -56,19 +56,19 @@ class MachineScene:
             self._draw(now)
             return 0.0
         if self.asked is not None:
-            self.machine.look(self.asked, of_looks)
+            self.machine.take_snapshot(self.asked, of_snapshots)
             self.asked = None
             self._draw(now)
             return 0.0
         purse.settle(now, spent())
-        turn = self.machine.next(self.wanted, self.visible, self.every)
+        chosen = self.machine.next(self.wanted, self.visible, self.every)
         until_scan = self._scan_at - now
-        wait = until_scan if turn is None else purse.wait(turn.cost or 0.0)
-        if turn is None or wait > 0:
+        wait = until_scan if chosen is None else purse.wait(chosen.cost or 0.0)
+        if chosen is None or wait > 0:
             return min(max(wait, DRAWN), until_scan)  # to ask the purse too often would empty it
-        self.machine.look(turn.identity, of_looks)
-        if turn.figures is None and now - self._drawn >= DRAWN:
-            self._draw(now)  # a drawing costs more than a look: later looks are seen after the next scan
+        self.machine.take_snapshot(chosen.identity, of_snapshots)
+        if chosen.figures is None and now - self._drawn >= DRAWN:
+            self._draw(now)  # a drawing costs more than a snapshot: later snapshots are seen after the next scan
         return 0.0
 
     def resume(self) -> None:
@@ -95,7 +95,7 @@ class ProcessScene:
         self._tick_at = 0.0
 
     def step(self, purse: Purse) -> float:
-        """A look if one may be paid, and its Rss in any case."""
+        """A snapshot if one may be paid, and its Rss in any case."""
         now, story = time.monotonic(), self.story
         if now < self._tick_at and not self.asked:
             return self._tick_at - now
@@ -104,7 +104,7 @@ class ProcessScene:
         purse.settle(now, spent())
         if story.ended is None and (self.asked or purse.wait(story.cost or 0.0) <= 0):
             self.asked = False
-            story.look(of_looks)
+            story.take_snapshot(of_snapshots)
         self.show()
         return self.every
 
@@ -119,7 +119,7 @@ class Hands:
         self.beside: Callable[[], None] = lambda: None  # done each time; its cost is not part of the share either
         self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
-    def turn_to(self, scene: Scene) -> None:
+    def show_scene(self, scene: Scene) -> None:
         """From now on show something else."""
         self.scene = scene
         self.wake()
@@ -147,6 +147,6 @@ class Hands:
 
     @staticmethod
     def _excused(purse: Purse, action: Callable[[], None]) -> None:
-        before = of_looks()
+        before = of_snapshots()
         action()
-        purse.excuse(of_looks() - before)
+        purse.excuse(of_snapshots() - before)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 KEYS: Final = (
     ("up, down, PgUp, PgDn, Home, End", "move"),
-    ("Enter", "look at one process, or open a group"),
+    ("Enter", "inspect one process, or open a group"),
     ("Esc", "back; remove the filter, leave the group"),
     ("s, S", "sort by the next column, by the one before"),
     ("i", "invert the order"),
     ("/", "filter: words in PID, name, arguments or cgroup"),
     ("g", "group by command, by cgroup, not at all"),
-    ("l", "look at this process now"),
+    ("l", "inspect this process now"),
     ("d", "write a dump into this directory"),
     ("r", "write a report into this directory"),
     ("t", "trim: have the process return free memory"),
@@ -47,12 +47,12 @@ KEYS: Final = (
     ("q", "quit"),
     ("", ""),
     ("~", "the kernel's quick count of Rss"),
-    (LEAST, "at least: some were not looked at"),
+    (LEAST, "at least: some were not inspected"),
     ("\N{EN DASH}", "not known"),
 )
 SHORT_HINT: Final = "q quit  ? keys"
-MOST_TOLD: Final = 4  # lines
-TOLD: Final = 20.0  # seconds for which the outcome of an action is shown
+MOST_LISTED: Final = 4  # lines
+ANNOUNCED: Final = 20.0  # seconds for which the outcome of an action is shown
 ASKED: Final = {"trim": "Trim", "profile": "Until p is typed again, record who allocates in"}
 LOADED: Final = "The agent is loaded into the process if it is not there, and stays, asleep."
 Bindings = list[Any]
@@ -92,9 +92,9 @@ class LinesScreen(Screen[None]):
         raise NotImplementedError
 
     def _last(self, width: int) -> list[Text]:
-        told = self.live.told
-        if told and time.monotonic() - told[0] < TOLD:
-            return [Text(line, style="bold yellow") for line in wrap(told[1], width)[:MOST_TOLD]]
+        announced = self.live.announced
+        if announced and time.monotonic() - announced[0] < ANNOUNCED:
+            return [Text(line, style="bold yellow") for line in wrap(announced[1], width)[:MOST_LISTED]]
         return [Text(self.hint if len(self.hint) <= width else SHORT_HINT, style="dim")]
 
     def process(self) -> Process | None:
@@ -107,7 +107,7 @@ class LinesScreen(Screen[None]):
         if process is None:
             self.live.tell("choose one process first")
             return
-        if name == "profile" and process.identity in self.live.recordings.on:
+        if name == "profile" and process.identity in self.live.profile_jobs.on:
             name = "end of the profile"
         if name not in ASKED:
             self.live.do(name, process)
@@ -148,7 +148,7 @@ class MachineScreen(LinesScreen):
         Binding("i", "invert"),
         Binding("g", "group"),
         Binding("slash", "filter"),
-        Binding("l", "look"),
+        Binding("l", "snapshot"),
         Binding("escape", "everything"),
     ]
 
@@ -252,8 +252,8 @@ class MachineScreen(LinesScreen):
             # Not by its words, which others may have, too: each path has the "/" of the cgroup at the top.
             self._choose(group="none", within=(*self.choice.within, (self.choice.group, line.title)))
 
-    def action_look(self) -> None:
-        """Look at it now."""
+    def action_take_snapshot(self) -> None:
+        """Inspect it now."""
         line = self.line()
         if line and line.entry:
             self.scene.asked = line.entry.identity
@@ -288,8 +288,8 @@ def _marked(line: Text, width: int) -> Text:
 class ProcessScreen(LinesScreen):
     """One process."""
 
-    hint = "q quit  ? keys  Esc back  l look now  d dump  r report  t trim  p profile"
-    BINDINGS: ClassVar[Bindings] = [*SHARED, Binding("l", "look"), Binding("escape,backspace", "back")]
+    hint = "q quit  ? keys  Esc back  l snapshot now  d dump  r report  t trim  p profile"
+    BINDINGS: ClassVar[Bindings] = [*SHARED, Binding("l", "snapshot"), Binding("escape,backspace", "back")]
 
     def __init__(self, live: Live, story: Story, every: float) -> None:
         """`story`: the process."""
@@ -303,19 +303,19 @@ class ProcessScreen(LinesScreen):
 
     def _noted(self) -> Sequence[Text]:
         """Of the profile that p has switched on."""
-        identity, recordings = self.story.process.identity, self.live.recordings
-        made, ended = recordings.on.get(identity), recordings.ended.get(identity)
+        identity, profile_jobs = self.story.process.identity, self.live.profile_jobs
+        made, ended = profile_jobs.on.get(identity), profile_jobs.ended.get(identity)
         if made:
             since = time.strftime("%H:%M:%S", time.localtime(made.since))
             return [Text(f"A profile is on since {since}: p ends it, and writes a dump.", style="bold green")]
-        return [Text(line, style="yellow") for line in wrap(ended or "", self._lines.size.width)[:MOST_TOLD]]
+        return [Text(line, style="yellow") for line in wrap(ended or "", self._lines.size.width)[:MOST_LISTED]]
 
     def process(self) -> Process | None:
         """This one."""
         return None if self.story.ended else self.story.process
 
-    def action_look(self) -> None:
-        """Look now."""
+    def action_take_snapshot(self) -> None:
+        """Snapshot now."""
         self.scene.asked = True
         self.live.hands.wake()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import time_words
-from arenascope.live.columns import RSS, looked, totals
+from arenascope.live.columns import RSS, taken, totals
 from arenascope.live.process_table import user_name
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "arenascope.top/1"
 
 
-def told(lines: Sequence[Listed], census: Census) -> dict[str, Any]:
+def to_json(lines: Sequence[Listed], census: Census) -> dict[str, Any]:
     """All of it. `lines`: of processes or of groups, in their order."""
     entries = [entry for line in lines for entry in line.members]
     groups = None if all(line.entry for line in lines) else [_group(line) for line in lines]
@@ -28,7 +28,7 @@ def told(lines: Sequence[Listed], census: Census) -> dict[str, Any]:
         "schema": SCHEMA,
         "time": time_words(time.time_ns()),
         "census": census._asdict(),
-        "total": _sums(totals(entries)) | {"processes": len(entries), "looked": looked(entries)},
+        "total": _sums(totals(entries)) | {"processes": len(entries), "taken": taken(entries)},
         "groups": groups,
         "processes": [_process(entry) for entry in entries],
     }
@@ -44,7 +44,7 @@ def _sums(helds: dict[str, Quantity]) -> dict[str, Any]:
 
 def _group(line: Listed) -> dict[str, Any]:
     pids = [entry.process.pid for entry in line.members]
-    return _sums(line.cells) | {"name": line.title, "pids": pids, "looked": looked(line.members)}
+    return _sums(line.cells) | {"name": line.title, "pids": pids, "taken": taken(line.members)}
 
 
 def _process(entry: Entry) -> dict[str, Any]:
@@ -61,11 +61,11 @@ def _process(entry: Entry) -> dict[str, Any]:
         "rss_quick": entry.quick,
         "standing": entry.standing.value,
         "why": entry.why,
-        "look": None if entry.figures is None else _look(entry.figures),
+        "snapshot": None if entry.figures is None else _snapshot(entry.figures),
     }
 
 
-def _look(figures: Figures) -> dict[str, Any]:
+def _snapshot(figures: Figures) -> dict[str, Any]:
     rows = {_key(name): figures.rows[name] for name in SHORT}
     about = {"time": time_words(figures.time_ns), "mode": figures.mode, "exact": figures.exact}
     return about | {_key(RSS): figures.rss, "swap": figures.swap} | rows

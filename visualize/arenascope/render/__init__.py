@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What people look at: one file per medium."""
+"""What people see: one file per medium."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two looks beside each other in a terminal: what grew most first."""
+"""Two snapshots beside each other in a terminal: what grew most first."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, printable, share, short_name
-from arenascope.profile.sources import is_newer, read_source
+from arenascope.profiles.sources import is_newer, read_source
 from arenascope.render.profile import measured
 from arenascope.render.terminal import Uncut
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.profile.model import Profile
-    from arenascope.profile.source_lines import Listing
-    from arenascope.profile.sources import Rights
+    from arenascope.profiles.model import Profile
+    from arenascope.profiles.source_lines import Listing
+    from arenascope.profiles.sources import Rights
 
 SHOWN: Final = 10  # functions
 WIDEST: Final = 300  # characters of a line

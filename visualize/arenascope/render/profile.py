@@ -11,8 +11,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
-from arenascope.profile.from_json import UNRECORDED, UNSAMPLED
-from arenascope.profile.model import IN_BYTES, rows
+from arenascope.profiles.from_json import UNRECORDED, UNSAMPLED
+from arenascope.profiles.model import IN_BYTES, rows
 from arenascope.render.terminal import Uncut
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.profile.from_json import ReadProfile
-    from arenascope.profile.model import Profile
+    from arenascope.profiles.from_json import ReadProfile
+    from arenascope.profiles.model import Profile
 
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"
@@ -78,14 +78,14 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
     for title in ("flat", "flat %", "sum %", "cum", "cum %"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(what, overflow="fold")
-    seen, told = 0, _changed if compared else measured
+    seen, answer = 0, _changed if compared else measured
     for row in found[:shown]:
         seen += row.flat
         table.add_row(
-            told(measure, row.flat),
+            answer(measure, row.flat),
             _share(row.flat, total),
             _share(seen, total),
-            told(measure, row.cum),
+            answer(measure, row.cum),
             _share(row.cum, total),
             Text(short_name(row.name)),
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arenascope.graph import GraphTarget
-    from arenascope.profile.from_json import ReadProfile
+    from arenascope.profiles.from_json import ReadProfile
 
 
 def render_diff_head(before: ReadProfile, after: ReadProfile) -> Text:
@@ -30,7 +30,7 @@ def _unlike(before: ReadProfile, after: ReadProfile) -> Iterator[str]:
     if processes[0] != processes[1]:
         yield f"Two processes: {' and '.join(processes)}. Stacks are the same by functions and lines."
     if before.started and after.started and before.started != after.started:
-        yield "Two recordings: what was allocated is counted from the beginning of each."
+        yield "Two profiles: what was allocated is counted from the beginning of each."
     rates = [each.page_rate if not each.every_page else 1 for each in (before, after)]
     if rates[0] != rates[1]:
         words = ["every chunk" if rate == 1 else f"chunks on one page in {rate}" for rate in rates]

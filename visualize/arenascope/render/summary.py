@@ -43,7 +43,7 @@ WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6
 SHOWN_WARNINGS: Final = 12
 SHOWN_TYPES: Final = 12
-STOPPING: Final = ("freeze", "snapshot")  # the modes that stop the target
+STOPPING: Final = ("freeze", "clone")  # the modes that stop the target
 BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
 
@@ -87,7 +87,7 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
         yield title("Stranded pages: how many chunks in use keep each of them")
         yield _stranded(summary.stranded_pages)
     for whose, objects in objects_by_type(summary):
-        yield title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the look)'}")
+        yield title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the snapshot)'}")
         yield _objects(objects)
         if objects.classes:
             yield title(f"{whose} objects by class")

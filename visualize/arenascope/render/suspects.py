@@ -26,11 +26,11 @@ SHOWN: Final = 8
 def render_suspects(
     timeline: Timeline, found: Sequence[Suspect], deep: Collection[int], shown: int | None = SHOWN
 ) -> RenderableType:
-    """A sentence for each suspect. `deep`: the looks that have types; `shown`: so many at most; None: all."""
+    """A sentence for each suspect. `deep`: the snapshots that have types; `shown`: so many at most; None: all."""
     parts: list[RenderableType] = [title("Leak suspects")]
     if not found:
         parts.append(Text(none_words(timeline), style="dim"))
-    several = len({look.process for turn in timeline.turns for look in turn.looks}) > 1
+    several = len({snapshot.process for poll in timeline.polls for snapshot in poll.snapshots}) > 1
     for each in found[:shown]:
         parts += [
             Text(suspect_words(each, several=several), style="yellow"),
@@ -39,4 +39,4 @@ def render_suspects(
     if len(found) > len(found[:shown]):
         parts.append(Text(f"... and {count(len(found) - len(found[:shown]))} more", style="dim"))
     missing = names_words(timeline, deep)
-    return Group(*parts, *([Text(missing, style="dim")] if missing and timeline.turns else []))
+    return Group(*parts, *([Text(missing, style="dim")] if missing and timeline.polls else []))

@@ -91,5 +91,5 @@ def plain_table(*columns: str) -> Table:
 
 
 def known_first(held: int | None) -> int:
-    """A key to sort numbers by, largest first: what is not known comes last, lest it look like the largest."""
+    """A key to sort numbers by, largest first: what is not known comes last, lest it resemble the largest."""
     return -1 if held is None else held

@@ -18,42 +18,42 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from arenascope.timeline.reader import Timeline, TurnRow
+    from arenascope.timeline.reader import PollRow, Timeline
 
 
 def render_timeline(timeline: Timeline, bytes_: int, lines: int) -> RenderableType:
     """Everything that the terminal shows of a timeline."""
-    turns = timeline.turns
+    polls = timeline.polls
     head = Text(printable(timeline.about.get("watched", "?")), style="bold")
-    many = f": {plural(len(turns), 'turn')} with {plural(sum(len(turn.looks) for turn in turns), 'look')}"
-    if len(turns) > 1:
-        many += f" in {span((turns[-1].time_ns - turns[0].time_ns) / 1e9)}"
-    generations = len({turn.generation for turn in turns})
+    many = f": {plural(len(polls), 'poll')} with {plural(sum(len(poll.snapshots) for poll in polls), 'snapshot')}"
+    if len(polls) > 1:
+        many += f" in {span((polls[-1].time_ns - polls[0].time_ns) / 1e9)}"
+    generations = len({poll.generation for poll in polls})
     many += f", {plural(generations, 'generation')}, {size(bytes_)}"
     parts: list[RenderableType] = [head.append(many, style="not bold")]
-    if turns:
-        parts += ["", _table(_spread(turns, lines))]
-        spent = sum(turn.cost_us for turn in turns) / 1000 / len(turns)
-        parts.append(Text(f"A turn costs {spent:.0f} ms of processor time. All times are UTC.", style="dim"))
-    says = list(dict.fromkeys(turn.says for turn in turns if turn.says))
-    parts += [Text(printable(words), style="yellow") for words in says[-5:]]
+    if polls:
+        parts += ["", _table(_spread(polls, lines))]
+        spent = sum(poll.cost_us for poll in polls) / 1000 / len(polls)
+        parts.append(Text(f"A poll costs {spent:.0f} ms of processor time. All times are UTC.", style="dim"))
+    notes = list(dict.fromkeys(poll.notes for poll in polls if poll.notes))
+    parts += [Text(printable(words), style="yellow") for words in notes[-5:]]
     return Group(*parts)
 
 
-def _spread(turns: Sequence[TurnRow], lines: int) -> list[TurnRow]:
-    """So many turns, the first and the last among them."""
-    if len(turns) <= lines:
-        return list(turns)
-    return [turns[round(place * (len(turns) - 1) / (lines - 1))] for place in range(lines)]
+def _spread(polls: Sequence[PollRow], lines: int) -> list[PollRow]:
+    """So many polls, the first and the last among them."""
+    if len(polls) <= lines:
+        return list(polls)
+    return [polls[round(place * (len(polls) - 1) / (lines - 1))] for place in range(lines)]
 
 
-def _table(turns: Sequence[TurnRow]) -> Table:
+def _table(polls: Sequence[PollRow]) -> Table:
     table = plain_table("time", ">generation", ">processes", ">Rss", *(f">{title}" for title in SHORT))
-    for turn in turns:
-        looks = [shortened(look.rows) for look in turn.looks]
-        sums = [total(look[title] for look in looks) for title in SHORT]
-        cells = [size(each) for each in (total(look.rss for look in turn.looks), *sums)]
+    for poll in polls:
+        snapshots = [shortened(snapshot.rows) for snapshot in poll.snapshots]
+        sums = [total(snapshot[title] for snapshot in snapshots) for title in SHORT]
+        cells = [size(each) for each in (total(snapshot.rss for snapshot in poll.snapshots), *sums)]
         table.add_row(
-            time_words(turn.time_ns)[:19].replace("T", " "), count(turn.generation), count(turn.processes), *cells
+            time_words(poll.time_ns)[:19].replace("T", " "), count(poll.generation), count(poll.processes), *cells
         )
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact, count, plural, printable, size
-from arenascope.live.columns import COLUMNS, RSS, looked, mark_of, totals
+from arenascope.live.columns import COLUMNS, RSS, mark_of, taken, totals
 from arenascope.live.process_table import Standing
 from arenascope.render.terminal import STYLES
 
@@ -26,8 +26,8 @@ COMMAND: Final = 12  # columns of the terminal: what a command wants at least
 NUMBER: Final = 6  # the widest of compact(), and a mark
 STANDINGS: Final = {
     Standing.DENIED: "not permitted",
-    Standing.FAILED: "looks failed",
-    Standing.WAITING: "not yet looked at",
+    Standing.FAILED: "snapshots failed",
+    Standing.WAITING: "not yet inspected",
 }
 LEAST: Final = "\N{GREATER-THAN OR EQUAL TO}"
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -120,7 +120,7 @@ def said(entries: Sequence[Entry], census: Census, choice: Choice) -> list[Text]
     sums = totals(entries)
     rss, back, more = sums[RSS], sums["releasable"], sums["withheld"]
     shown = f"{count(len(entries))} process{'' if len(entries) == 1 else 'es'}"
-    lines = [Text(f"{shown}, Rss {_words(rss)}, {count(looked(entries))} looked at")]
+    lines = [Text(f"{shown}, Rss {_words(rss)}, {count(taken(entries))} inspected")]
     come = Text("Would come back: ").append(_words(back), style="bold green").append(" by malloc_trim(0), ")
     lines.append(come.append(_words(more), style="bold cyan").append(" more by deep trims"))
     lines.append(Text("; ".join(_census(entries, census, choice)), style="dim"))

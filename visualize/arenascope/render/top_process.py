@@ -27,7 +27,7 @@ from arenascope.humanize import (
     span,
 )
 from arenascope.render.terminal import STYLES, known_first
-from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.colours import APPEARANCES, Colour
 from arenascope.rows import RESIDENT
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.compare.changes import Comparison, Delta, Growing
-    from arenascope.compare.digest import Group, Moment, Pages
-    from arenascope.live.process_history import Recorded, Story
+    from arenascope.compare.digest import Digest, Group, Pages
+    from arenascope.live.process_history import Profiled, Story
 
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 NAME: Final = 16
@@ -63,7 +63,7 @@ PAINT: Final = {
 }
 # States from USED to UNTOUCHED have the numbers of their colours.
 LETTERS: Final = {
-    state: LOOKS[Colour(state)].letter if state < fmt.PageState.SWAPPED else {9: "X", 10: "?"}[state]
+    state: APPEARANCES[Colour(state)].letter if state < fmt.PageState.SWAPPED else {9: "X", 10: "?"}[state]
     for state in fmt.PageState
 }
 
@@ -73,42 +73,42 @@ def draw_process(story: Story, width: int, height: int, noted: Sequence[Text] = 
     lines = [*_head(story, width), *noted]
     if story.last is None:
         return lines
-    moment, growth = story.last.moment, story.growth
+    digest, growth = story.last.digest, story.growth
     few = MANY if height >= HIGH else FEW
-    lines += [Text(), *_ledger(moment, growth, width, 2 * few + 1)]
-    if story.recorded is not None and moment.sites is not None:
-        lines += [Text(), *_sites(story.recorded, moment.sites, story.sites_before, width, few)]
-    if moment.arenas:
-        lines += [Text(), *_arenas(moment, growth, width, few)]
+    lines += [Text(), *_ledger(digest, growth, width, 2 * few + 1)]
+    if story.recorded is not None and digest.sites is not None:
+        lines += [Text(), *_sites(story.recorded, digest.sites, story.sites_before, width, few)]
+    if digest.arenas:
+        lines += [Text(), *_arenas(digest, growth, width, few)]
     if growth is not None:
         lines += [Text(), *_growing(growth, width, few)]
     room = height - len(lines) - 2
-    if moment.pages is not None and room >= LEAST_MAP:
-        before = story.before.moment.pages if story.before else None
-        lines += [Text(), *_map(moment.pages, before, width, room)]
+    if digest.pages is not None and room >= LEAST_MAP:
+        before = story.before.digest.pages if story.before else None
+        lines += [Text(), *_map(digest.pages, before, width, room)]
     return lines[:height]
 
 
 def _head(story: Story, width: int) -> Iterator[Text]:
-    process, moment = story.process, story.last.moment if story.last else None
+    process, digest = story.process, story.last.digest if story.last else None
     line = Text(printable(process.comm), style="bold").append(f" (pid {process.pid})", style="not bold")
     yield line.append(f"  {printable(process.cmdline)}", style="not bold dim")
     if story.ended is not None:
         when = time.strftime("%H:%M:%S", time.localtime(story.ended))
-        yield Text(f"The process has ended (seen at {when}). This is its last look.", style="bold yellow")
+        yield Text(f"The process has ended (seen at {when}). This is its last snapshot.", style="bold yellow")
     elif story.why:
-        yield Text(f"No look: {printable(story.why)}", style="yellow")
+        yield Text(f"No snapshot: {printable(story.why)}", style="yellow")
     else:
-        words = "The first look is under way." if moment is None else _facts(story, moment)
+        words = "The first snapshot is under way." if digest is None else _facts(story, digest)
         yield from map(Text, wrap(words, width))
     if story.rss:
         yield _sparkline(story.rss, width)
 
 
-def _facts(story: Story, moment: Moment) -> str:
-    exact = "exact" if moment.who.exact else "not exact"
+def _facts(story: Story, digest: Digest) -> str:
+    exact = "exact" if digest.who.exact else "not exact"
     ago = time.monotonic() - (story.at or 0)
-    words = f"Rss {size(moment.rss)}, swap {size(moment.swap)}; {moment.who.mode}, {exact}, {age(ago)} ago"
+    words = f"Rss {size(digest.rss)}, swap {size(digest.swap)}; {digest.who.mode}, {exact}, {age(ago)} ago"
     return f"{words}, {duration(None if story.cost is None else story.cost * 1000)} of processor time"
 
 
@@ -131,28 +131,28 @@ def _padded(*cells: tuple[str | Text, int]) -> Text:
     return line
 
 
-def _ledger(moment: Moment, growth: Comparison | None, width: int, lines: int) -> Iterator[Text]:
+def _ledger(digest: Digest, growth: Comparison | None, width: int, lines: int) -> Iterator[Text]:
     since = {} if growth is None else {each.key: each.bytes for each in growth.rows}
-    known = [moment.rows[row.name] or 0 for row in RESIDENT]
+    known = [digest.rows[row.name] or 0 for row in RESIDENT]
     wide = width >= NORMAL
-    rows = [row for row in RESIDENT if moment.rows[row.name] != 0]
-    rows.sort(key=lambda row: known_first(moment.rows[row.name]), reverse=True)
+    rows = [row for row in RESIDENT if digest.rows[row.name] != 0]
+    rows.sort(key=lambda row: known_first(digest.rows[row.name]), reverse=True)
     shown = rows if len(rows) <= lines else rows[: lines - 1]
     for row in shown:
-        held = moment.rows[row.name]
+        held = digest.rows[row.name]
         bar = "█" * round(BAR * (held or 0) / (max(known) or 1))
         cells: list[tuple[str | Text, int]] = [
             (Text(row.title, style=STYLES[row.group]), -NAME),
             (size(held) if wide else compact(held), 10 if wide else 6),
         ]
         if wide:
-            cells += [(share(held, moment.rss), 8)]
+            cells += [(share(held, digest.rss), 8)]
         cells += [(_change(since.get(row.name)), 12)]
         if wide:
             cells += [(Text(bar, style=STYLES[row.group]), -BAR)]
         yield _padded(*cells)
     if rest := rows[len(shown) :]:
-        words, held = f"{len(rest)} others", total(moment.rows[row.name] for row in rest)
+        words, held = f"{len(rest)} others", total(digest.rows[row.name] for row in rest)
         yield _padded((words, -NAME), (size(held) if wide else compact(held), 10 if wide else 6))
 
 
@@ -161,19 +161,19 @@ def _change(delta: Delta | None) -> Text:
     return Text("" if not change else signed(change), style="dim")
 
 
-def _arenas(moment: Moment, growth: Comparison | None, width: int, few: int) -> Iterator[Text]:
+def _arenas(digest: Digest, growth: Comparison | None, width: int, few: int) -> Iterator[Text]:
     since = {} if growth is None else {each.address: each.bytes for each in growth.arenas}
     names = ["in use", "releasable", "withheld", "stranded"] if width >= NORMAL else []
     titles = [(Text(name, style="bold"), max(len(name), 8)) for name in ["resident", *names]]
-    yield _padded((Text(plural(len(moment.arenas), "arena"), style="bold"), -12), *titles)
-    largest = sorted(moment.arenas.items(), key=lambda each: known_first(each[1].resident), reverse=True)
+    yield _padded((Text(plural(len(digest.arenas), "arena"), style="bold"), -12), *titles)
+    largest = sorted(digest.arenas.items(), key=lambda each: known_first(each[1].resident), reverse=True)
     for address, arena in largest[:few]:
         held = shortened(arena.rows)
         numbers = [(compact(each), max(len(name), 8)) for name, each in zip(names, (held[name] for name in names))]
         yield _padded((arena.name, -12), (compact(arena.resident), 8), *numbers, (_change(since.get(address)), 12))
 
 
-def _sites(recorded: Recorded, sites: Group, before: Group | None, width: int, few: int) -> Iterator[Text]:
+def _sites(recorded: Profiled, sites: Group, before: Group | None, width: int, few: int) -> Iterator[Text]:
     """Who allocated what is in use; and how much has no call stack."""
     rate_of = recorded.page_rate
     how = "of every chunk" if rate_of == 1 else f"estimated from the chunks on one page in {rate_of}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A full record in a terminal."""
+"""A trace in a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, printable, short_name, size, span
-from arenascope.profile.from_json import UNRECORDED
+from arenascope.profiles.from_json import UNRECORDED
 from arenascope.render.terminal import Uncut
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from arenascope.graph import Sum
-    from arenascope.profile.model import StackFrame
-    from arenascope.trace.from_json import FullRecord, RecordSite
+    from arenascope.profiles.model import StackFrame
+    from arenascope.trace.from_json import Trace, TraceSite
 
 NO_END: Final = (
     "The record has no end: the process still runs, was killed, or ended without exit(). The last events are missing: "
@@ -46,50 +46,50 @@ def duration(nanoseconds: int | None) -> str:
     return f"{nanoseconds} ns"
 
 
-def render_record(record: FullRecord, shown: int) -> Group:
+def render_trace(trace: Trace, shown: int) -> Group:
     """What happened, how sure that is, and who did it."""
-    if not record.allocated.count:
-        return Group(_head(record), Text(), Text(f"{UNRECORDED}."))
-    parts: list[RenderableType] = [_head(record), Text(), Uncut(_sums(record))]
-    if record.timeline:
-        parts += [Text(), _timeline(record)]
-    if record.lifetimes:
-        parts += [Text(), Uncut(_lifetimes(record))]
-    parts += [Text(), Uncut(_sites(record, shown, "in use at the peak", "peak"))]
-    if record.temporary.count:
-        parts += [Text(), Uncut(_sites(record, shown, "freed at once", "temporary"))]
-    if record.in_use.count:
-        parts += [Text(), Uncut(_sites(record, shown, "in use at the end", "in_use"))]
+    if not trace.allocated.count:
+        return Group(_head(trace), Text(), Text(f"{UNRECORDED}."))
+    parts: list[RenderableType] = [_head(trace), Text(), Uncut(_sums(trace))]
+    if trace.timeline:
+        parts += [Text(), _timeline(trace)]
+    if trace.lifetimes:
+        parts += [Text(), Uncut(_lifetimes(trace))]
+    parts += [Text(), Uncut(_sites(trace, shown, "in use at the peak", "peak"))]
+    if trace.temporary.count:
+        parts += [Text(), Uncut(_sites(trace, shown, "freed at once", "temporary"))]
+    if trace.in_use.count:
+        parts += [Text(), Uncut(_sites(trace, shown, "in use at the end", "in_use"))]
     return Group(*parts)
 
 
-def _head(record: FullRecord) -> Text:
-    line = Text(printable(record.program), style="bold")
-    line.append(f" (pid {record.pid}), {duration(record.duration_ns)}, threads: {count(record.threads)}", "default")
+def _head(trace: Trace) -> Text:
+    line = Text(printable(trace.program), style="bold")
+    line.append(f" (pid {trace.pid}), {duration(trace.duration_ns)}, threads: {count(trace.threads)}", "default")
     reasons = {
         "exit": "",
-        "no_space": "The record ends before the process: there was no room for more.",
-        "error": "The record ends before the process: its file could not be written.",
+        "no_space": "The trace ends before the process: there was no room for more.",
+        "error": "The trace ends before the process: its file could not be written.",
     }
-    if why := reasons.get(record.ended or "", NO_END):
+    if why := reasons.get(trace.ended or "", NO_END):
         line.append(f"\n{why}", "yellow")
-    if record.torn_bytes:
-        line.append(f"\nIts last {count(record.torn_bytes)} bytes are no whole block, and were not read.", "yellow")
-    if lost := record.lost_allocations + record.lost_frees + record.missed:
+    if trace.torn_bytes:
+        line.append(f"\nIts last {count(trace.torn_bytes)} bytes are no whole block, and were not read.", "yellow")
+    if lost := trace.lost_allocations + trace.lost_frees + trace.missed:
         line.append(f"\n{count(lost)} events were lost: all sums lack them.", "yellow")
-    if record.lost_allocations + record.lost_frees:
+    if trace.lost_allocations + trace.lost_frees:
         line.append(
             "\nThere were more threads than buffers, or the disk was slower than the program: buffers= in "
             "ARENASCOPE_PROFILE sets their memory.",
             "yellow",
         )
-    if record.unknown_frees or record.replaced:
+    if trace.unknown_frees or trace.replaced:
         line.append(
-            f"\n{count(record.unknown_frees)} frees were of blocks that are not in the record; of "
-            f"{count(record.replaced)} blocks the free is not in it.",
+            f"\n{count(trace.unknown_frees)} frees were of blocks that are not in the trace; of "
+            f"{count(trace.replaced)} blocks the free is not in it.",
             "yellow",
         )
-    for each in record.unknown_interpreters:
+    for each in trace.unknown_interpreters:
         line.append(f"\n{printable(str(each))}.", "yellow")
     return line
 
@@ -101,47 +101,47 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _sums(record: FullRecord) -> Table:
+def _sums(trace: Trace) -> Table:
     table = _table("", "bytes", "blocks")
-    at = f"in use at most, after {duration(record.peak.time_ns)}"
-    table.add_row("allocated", size(record.allocated.bytes), count(record.allocated.count))
-    table.add_row(at, size(record.peak.bytes), count(record.peak.count))
-    table.add_row("freed at once", size(record.temporary.bytes), count(record.temporary.count))
-    table.add_row("in use at the end", size(record.in_use.bytes), count(record.in_use.count))
-    if record.without_stack.count:
-        table.add_row("without a stack", size(record.without_stack.bytes), count(record.without_stack.count))
+    at = f"in use at most, after {duration(trace.peak.time_ns)}"
+    table.add_row("allocated", size(trace.allocated.bytes), count(trace.allocated.count))
+    table.add_row(at, size(trace.peak.bytes), count(trace.peak.count))
+    table.add_row("freed at once", size(trace.temporary.bytes), count(trace.temporary.count))
+    table.add_row("in use at the end", size(trace.in_use.bytes), count(trace.in_use.count))
+    if trace.without_stack.count:
+        table.add_row("without a stack", size(trace.without_stack.bytes), count(trace.without_stack.count))
     return table
 
 
-def _timeline(record: FullRecord) -> Text:
+def _timeline(trace: Trace) -> Text:
     """The bytes in use over time, as bars."""
-    most = max(record.peak.bytes, 1)
-    step = -(-len(record.timeline) // BARS)
-    parts = [max(m.bytes for m in record.timeline[i : i + step]) for i in range(0, len(record.timeline), step)]
+    most = max(trace.peak.bytes, 1)
+    step = -(-len(trace.timeline) // BARS)
+    parts = [max(m.bytes for m in trace.timeline[i : i + step]) for i in range(0, len(trace.timeline), step)]
     bars = "".join(LEVELS[-(-value * (len(LEVELS) - 1) // most)] for value in parts)
     return Text.assemble(("in use over time\n", "bold"), bars)
 
 
-def _lifetimes(record: FullRecord) -> Table:
+def _lifetimes(trace: Trace) -> Table:
     table = _table("lifetime below", "blocks", "bytes")
-    for entry in record.lifetimes:
+    for entry in trace.lifetimes:
         if entry.count:
             limit = duration(entry.below_ns) if entry.below_ns is not None else "more"
             table.add_row(limit, count(entry.count), size(entry.bytes))
     return table
 
 
-def _sites(record: FullRecord, shown: int, title: str, measure: str) -> Table:
-    def of(site: RecordSite) -> Sum:
+def _sites(trace: Trace, shown: int, title: str, measure: str) -> Table:
+    def of(site: TraceSite) -> Sum:
         found: Sum = getattr(site, measure)
         return found
 
-    frames = record.stack_frames()
+    frames = trace.stack_frames()
     table = _table(title, "blocks", "stack")
-    found = sorted((site for site in record.sites if of(site).count), key=lambda site: -of(site).bytes)
+    found = sorted((site for site in trace.sites if of(site).count), key=lambda site: -of(site).bytes)
     for site in found[:shown]:
         value = of(site)
-        table.add_row(size(value.bytes), count(value.count), _stack(record.stack(site, frames)))
+        table.add_row(size(value.bytes), count(value.count), _stack(trace.stack(site, frames)))
     if len(found) > shown:
         table.add_row("", "", f"and {count(len(found) - shown)} more stacks (--number)")
     return table

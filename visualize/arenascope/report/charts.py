@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from arenascope.humanize import plain_size
-from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.colours import APPEARANCES, Colour
 from arenascope.report.histograms import SERIES
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ NO_METADATA: Final = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 WIDTH, HEIGHT = 5.8, 2.4  # inches
 # The style sheet's names for the colours that are drawn with.
 CLASSES: Final = {
-    **{LOOKS[colour].phusion: f"c-{colour.name.lower()}" for colour in SERIES.values()},
+    **{APPEARANCES[colour].phusion: f"c-{colour.name.lower()}" for colour in SERIES.values()},
     GRID: "c-grid",
     INK: "c-ink",
 }
@@ -79,7 +79,7 @@ def _bars(axes: Axes, histogram: Histogram, names: list[str]) -> None:
             values,
             bottom=bottom,
             width=0.84,
-            color=LOOKS[SERIES[name]].phusion,
+            color=APPEARANCES[SERIES[name]].phusion,
             edgecolor=INK if SERIES[name] is Colour.RETURNED else "none",
             linewidth=0.6,
             label=name,

@@ -39,7 +39,7 @@ class Colour(enum.IntEnum):
 
 
 class Appearance(NamedTuple):
-    """How a colour looks, and what it is called."""
+    """How a colour appears, and what it is called."""
 
     name: str
     letter: str  # stands in a page's cell where there is room, so that nothing is told by colour alone
@@ -50,7 +50,7 @@ class Appearance(NamedTuple):
 
 BACKGROUND: Final = "#1f2430"
 
-LOOKS: Final = {
+APPEARANCES: Final = {
     Colour.USED: Appearance("in use", "U", "resident, and the application holds it", "#d62728", "#d55e00"),
     Colour.MIXED: Appearance(
         "mixed", "+", "bytes in use beside free ones: the colour is their mean", "#ae5555", "#ad6850"
@@ -114,7 +114,10 @@ def classes() -> str:
 
 def properties(palette: str) -> str:
     """A palette as the style sheet's custom properties: each colour, and the ink that shows on it."""
-    colours = {colour.name.lower().replace("_", "-"): getattr(look, palette) for colour, look in LOOKS.items()}
+    colours = {
+        colour.name.lower().replace("_", "-"): getattr(appearance, palette)
+        for colour, appearance in APPEARANCES.items()
+    }
     colours |= {name: getattr(part, palette) for name, part in PARTS.items()}
     return "".join(f"--{name}:{value};--on-{name}:{INK[bright(value)]};" for name, value in colours.items())
 

@@ -45,7 +45,7 @@ class GrownLine(NamedTuple):
     more: str  # how many chunks
     status: str
     key: Any  # of the thing
-    trend: str = ""  # the points of a small line, where there are more than two looks
+    trend: str = ""  # the points of a small line, where there are more than two snapshots
 
 
 class Growth(NamedTuple):
@@ -66,7 +66,7 @@ class GrownTable(NamedTuple):
     counted: str  # what the lines have numbers of; empty: they have none
     all: int  # lines, those not shown included
     kind: str = ""  # which of a comparison's tables, where `what` does not say it
-    hint: str = ""  # between which looks, where they are not those of the other tables
+    hint: str = ""  # Between which snapshots, where they are not those of the other tables
 
     @property
     def trends(self) -> bool:
@@ -91,7 +91,9 @@ def _time(comparison: Comparison) -> str | None:
     if comparison.elapsed_s is None or comparison.elapsed_s <= 0:
         return None
     per_minute = comparison.per_minute(comparison.rss)
-    return f"{span(comparison.elapsed_s)} lie between the two looks" + (f": {rate(per_minute)}." if per_minute else ".")
+    return f"{span(comparison.elapsed_s)} lie between the two snapshots" + (
+        f": {rate(per_minute)}." if per_minute else "."
+    )
 
 
 def _rows(comparison: Comparison) -> list[str]:
@@ -138,7 +140,7 @@ def growth(comparison: Comparison, times: tuple[str, str] = ("before", "after"))
 
 
 def named_growth(comparison: Comparison) -> list[GrownTable]:
-    """The tables of what has a name, as far as both looks have them."""
+    """The tables of what has a name, as far as both snapshots have them."""
     return [
         _table(
             comparison, table.title, table.what, [(line.title, line.bytes, line) for line in table.lines], table.counts
@@ -148,7 +150,7 @@ def named_growth(comparison: Comparison) -> list[GrownTable]:
 
 
 def grown_by(lines: Sequence[Growing] | None) -> dict[Hashable, int | None] | None:
-    """How much each thing grew, for a table that has more of it; None: it is not compared with another look."""
+    """How much each thing grew, for a table that has more of it; None: it is not compared with another snapshot."""
     return None if lines is None else {line.key: line.bytes.change for line in lines}
 
 

@@ -64,7 +64,7 @@ class LeakLine(NamedTuple):
     change: Change | None
 
 
-class KeeperWords(NamedTuple):
+class PinWords(NamedTuple):
     """What keeps pages, in a sentence."""
 
     light: str
@@ -76,7 +76,7 @@ class GraphSection(NamedTuple):
     """All that the page says of it."""
 
     lines: list[str]  # what is known, and what is not
-    keepers: list[KeeperWords]
+    page_pins: list[PinWords]
     grew: list[str]
     owners: list[HeldLine]
     owner_count: int
@@ -112,7 +112,7 @@ def section(held: Sequence[Held], names: Names, comparison: Comparison | None = 
     lost = int(head["direct"]["bytes"]) + int(head["indirect"]["bytes"])
     return GraphSection(
         lines=list(_known(now)),
-        keepers=list(_keepers(now, names)),
+        page_pins=list(_page_pins(now, names)),
         grew=[*_grown("By type", types, bytes_), *_grown("By owner", owners, bytes_)],
         owners=owners[:SHOWN],
         owner_count=len(owners),
@@ -170,7 +170,7 @@ def _leading(now: Held, names: Names) -> list[LeadingLine]:
 
 
 def _line(light: str, record: Any, whole: int, bytes_: int, **others: Any) -> HeldLine:
-    kept = record["kept"]
+    kept = record["pinned"]
     return HeldLine(
         light=light,
         whole=amount(whole, bytes_),
@@ -246,24 +246,26 @@ def _leaks(now: Held, grown: dict[Hashable, int | None] | None, names: Names) ->
         )
 
 
-def _keepers(now: Held, names: Names) -> Iterator[KeeperWords]:
+def _page_pins(now: Held, names: Names) -> Iterator[PinWords]:
     """The pairs of type and owner that keep most pages."""
     dump = now.dump
-    order = sorted(range(1, len(dump.graph_holders)), key=lambda i: -int(dump.graph_holders[i]["kept"]["pages"]))
+    order = sorted(
+        range(1, len(dump.graph_page_users)), key=lambda i: -int(dump.graph_page_users[i]["pinned"]["pages"])
+    )
     for index in order[:SENTENCES]:
-        record = dump.graph_holders[index]
-        holder, kept = now.holder(record), record["kept"]
+        record = dump.graph_page_users[index]
+        user, kept = now.user(record), record["pinned"]
         pages = int(kept["pages"])
-        if pages < MANY or holder.type < 0 or holder.owner < 0:
+        if pages < MANY or user.type < 0 or user.owner < 0:
             continue
-        known = names.types.shown[holder.type] != NO_TYPE
-        what = names.types.shown[holder.type] if known else "chunks of unknown type"
-        owner = names.short[holder.owner]
+        known = names.types.shown[user.type] != NO_TYPE
+        what = names.types.shown[user.type] if known else "chunks of unknown type"
+        owner = names.short[user.owner]
         lost = dump.string(dump.graph_owners[record["owner"]]["kind"]) == "lost"
         who = "that are lost" if lost else f"held by {owner}"
         stranded = size(int(kept["stranded"]))
-        yield KeeperWords(
-            f"pair:{holder.type}/{holder.owner}",
+        yield PinWords(
+            f"pair:{user.type}/{user.owner}",
             f"{count(pages)} pages are kept by nothing but {what} {who}: {stranded} on them is stranded.",
             f"{what} {who}",
         )

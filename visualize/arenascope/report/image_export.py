@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.report.map_order import Regions
-    from arenascope.snapshot import Look
+    from arenascope.snapshot import TakenDump
 
 ACROSS: Final = 1600  # pixels of the map, at most
 ASPECT: Final = 2
@@ -56,7 +56,7 @@ class Band(NamedTuple):
     y: int
 
 
-def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
+def write(snapshots: Sequence[TakenDump], folder: str, kind: str) -> list[Path]:
     """Write the stills as `kind` ("png" or "svg") files of mode 0600 into a directory; heat maps with the PNGs."""
     place = Path(folder)
     try:
@@ -64,7 +64,7 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
     except FileExistsError as error:
         raise ArenascopeError(Code.IO, f"'{folder}' exists already, and is not a directory: choose another") from error
     written = []
-    for name, figure in _figures(looks):
+    for name, figure in _figures(snapshots):
         path = place / f"{name}.{kind}"
         with create(path) as file, mpl.rc_context({**charts.STYLE, "svg.hashsalt": name}):
             figure.set_facecolor("white")
@@ -75,17 +75,17 @@ def write(looks: Sequence[Look], folder: str, kind: str) -> list[Path]:
                 FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})  # type: ignore[no-untyped-call]
         written.append(path)
     if kind == "png":
-        for look, side in zip(looks, _sides(looks)):
-            _heat_maps(look, place / f"heaps{'-' if side else ''}{side}")
+        for snapshot, side in zip(snapshots, _sides(snapshots)):
+            _heat_maps(snapshot, place / f"heaps{'-' if side else ''}{side}")
     return written
 
 
-def _heat_maps(look: Look, folder: Path) -> None:
+def _heat_maps(snapshot: TakenDump, folder: Path) -> None:
     """What `arenadump png` draws, of the very dump that the page shows; nothing where there are no heaps of glibc's."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".arenascope-", dir=folder) as own:
         dump = Path(own) / "dump"
-        look.dump.save(dump)
+        snapshot.dump.save(dump)
         try:
             run_arenadump(["png", "-o", str(folder), "--", str(dump)])
         except ArenascopeError as error:
@@ -93,14 +93,14 @@ def _heat_maps(look: Look, folder: Path) -> None:
                 raise
 
 
-def _sides(looks: Sequence[Look]) -> list[str]:
-    return [""] if len(looks) == 1 else ["before", "after"]
+def _sides(snapshots: Sequence[TakenDump]) -> list[str]:
+    return [""] if len(snapshots) == 1 else ["before", "after"]
 
 
-def _figures(looks: Sequence[Look]) -> Iterator[tuple[str, Figure]]:
-    dumps = [look.dump for look in looks]
+def _figures(snapshots: Sequence[TakenDump]) -> Iterator[tuple[str, Figure]]:
+    dumps = [snapshot.dump for snapshot in snapshots]
     laid = regions(dumps)
-    facts = [PageFacts(look.dump, from_dump=look.from_dump) for look in looks]
+    facts = [PageFacts(snapshot.dump, from_dump=snapshot.from_dump) for snapshot in snapshots]
     drawn = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
     if laid.total:
         yield "map", _map(facts, laid, drawn)
@@ -143,15 +143,17 @@ def _map(facts: list[PageFacts], laid: Regions, drawn: list[DumpPages]) -> Figur
         patches = []
         for line in legend([pages.legend() for pages in drawn]):
             if line.colour not in STATES:
-                label = f"{line.look.name}, {' → '.join(line.shown)}"
-                patches.append(Patch(facecolor=line.look.phusion, edgecolor="#999999", linewidth=0.5, label=label))
+                label = f"{line.appearance.name}, {' → '.join(line.shown)}"
+                patches.append(
+                    Patch(facecolor=line.appearance.phusion, edgecolor="#999999", linewidth=0.5, label=label)
+                )
         figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 
 def _verdict(facts: list[PageFacts]) -> str:
     if len(facts) > 1:
-        return changes(compare(facts[0].moment, facts[-1].moment)).lead
+        return changes(compare(facts[0].digest, facts[-1].digest)).lead
     verdict = judge(facts[0])
     return " ".join([verdict.lead, *(finding.sentence for finding in verdict.findings[:1])])
 

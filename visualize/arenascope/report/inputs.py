@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the page looks at: the rules' facts, and the dump, of which it draws the map."""
+"""What the page inspects: the rules' facts, and the dump, of which it draws the map."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope import dump_records as fmt
 from arenascope import findings
-from arenascope.compare import moment_of
+from arenascope.compare import digest_of
 from arenascope.summary import summarize
 
 if TYPE_CHECKING:
-    from arenascope.compare import Moment
+    from arenascope.compare import Digest
     from arenascope.dump import Dump
     from arenascope.summary import Arena
 
@@ -31,9 +31,9 @@ class PageFacts(findings.Facts):
         return {address_of(arena): arena.name for arena in self.summary.arenas}
 
     @cached_property
-    def moment(self) -> Moment:
-        """What can be compared with another look."""
-        return moment_of(self.dump, self.summary)
+    def digest(self) -> Digest:
+        """What can be compared with another snapshot."""
+        return digest_of(self.dump, self.summary)
 
 
 def address_of(arena: Arena) -> int:

@@ -31,8 +31,8 @@ LAYOUTS: Final = {
 
 MODES: Final = {
     "freeze": "The process stood still for {pause} while it was read ({read} in all).",
-    "snapshot": "The process stood still for {pause} while a clone of it was made; the clone was read ({read} in all).",
+    "clone": "The process stood still for {pause} while a clone of it was made; the clone was read ({read} in all).",
     "live": "The process ran on while it was read ({read}): structures that changed meanwhile may be torn.",
     "in-process": "The agent inside the process read it, one arena at a time ({read}).",
-    "core": "Read from a core file ({read}): the answer is of the moment at which the core was written.",
+    "core": "Read from a core file ({read}): the answer is of the poll at which the core was written.",
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from arenascope import dump_records as fmt
 from arenascope.humanize import plural, size
-from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.colours import APPEARANCES, Colour
 from arenascope.report.map_areas import RUNTIME, TITLES
 from arenascope.report.page_colours import shares
 from arenascope.report.tables import Amount, amount
@@ -59,7 +59,7 @@ class Key(NamedTuple):
 
     colour: int
     key: str  # its class in the style sheet
-    look: Appearance
+    appearance: Appearance
     shown: list[str]  # of each dump: bytes, or how many pages
     exact: list[int]
 
@@ -67,7 +67,7 @@ class Key(NamedTuple):
 def legend(counted: Sequence[Counted]) -> list[Key]:
     """The colours that there are on the map."""
     lines = []
-    for colour, look in LOOKS.items():
+    for colour, appearance in APPEARANCES.items():
         if colour in STATES:
             exact = [each.pages[colour] for each in counted]
             shown = [plural(pages, "page") for pages in exact]
@@ -75,7 +75,7 @@ def legend(counted: Sequence[Counted]) -> list[Key]:
             exact = [_held(each, colour) for each in counted]
             shown = [size(held) for held in exact]
         if any(exact):
-            lines.append(Key(int(colour), colour.name.lower(), look, shown, exact))
+            lines.append(Key(int(colour), colour.name.lower(), appearance, shown, exact))
     return lines
 
 

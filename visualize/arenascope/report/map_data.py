@@ -35,7 +35,7 @@ LIMIT: Final = 3_550_000  # bytes of deflated data: in base64, and with all else
 PIN_LIMIT: Final = 500_000  # bytes of deflated sizes of pins
 RUBY_LIMIT: Final = 300_000  # bytes of deflated pages of Ruby's
 CHUNK_LIMIT: Final = 1_000_000  # bytes of deflated chunk records
-HOLDER_LIMIT: Final = 700_000  # bytes of deflated holders of pages
+USER_LIMIT: Final = 700_000  # bytes of deflated users of pages
 CHUNKS_TRIED: Final = 1_000_000  # records
 LEVEL: Final = 5
 SAMPLED: Final = 16  # of a heap of more than LARGE pages, one part in so many
@@ -67,7 +67,7 @@ class Drawn(NamedTuple):
     """The map of all dumps."""
 
     blocks: list[Block]
-    told: list[dict[str, Any]]  # for each dump: what the script and the page must know of its blocks
+    json_data: list[dict[str, Any]]  # for each dump: what the script and the page must know of its blocks
     states: list[NDArray[np.uint8]]  # for each dump: DumpPages.states()
     legends: list[Counted]  # for each dump
 
@@ -217,16 +217,16 @@ class DumpPages:
         block = pack("ruby", [(name, column[order]) for name, column in columns])
         return block if len(block.data) <= limit else pack("ruby", [(name, column[:0]) for name, column in columns])
 
-    def holders(self, held: Held, limit: int = HOLDER_LIMIT) -> Block:
-        """How many holders each of malloc's pages has, and which. Where all do not fit, one for each page; or none."""
-        counts, holders = put_in_order(*held.on_pages(), self.source[: self.laid.malloc_total])
-        block = pack("holders", [("count", counts), ("holder", holders)])
+    def users(self, held: Held, limit: int = USER_LIMIT) -> Block:
+        """How many users each of malloc's pages has, and which. Where all do not fit, one for each page; or none."""
+        counts, users = put_in_order(*held.on_pages(), self.source[: self.laid.malloc_total])
+        block = pack("users", [("count", counts), ("user", users)])
         if len(block.data) > limit:
             first = np.cumsum(counts, dtype=np.int64) - counts
-            holders = holders[first[counts > 0]]
-            block = pack("holders", [("count", np.minimum(counts, 1)), ("holder", holders)])
+            users = users[first[counts > 0]]
+            block = pack("users", [("count", np.minimum(counts, 1)), ("user", users)])
         if len(block.data) > limit:
-            block = pack("holders", [("count", np.zeros(len(counts), np.uint8)), ("holder", holders[:0])])
+            block = pack("users", [("count", np.zeros(len(counts), np.uint8)), ("user", users[:0])])
         return block
 
     def chunk_block(self, limit: int = CHUNK_LIMIT) -> Block:
@@ -272,7 +272,7 @@ class More(NamedTuple):
 def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[Held], more: More) -> Drawn:
     """All blocks of the page, those of the first paint first."""
     blocks = [pack("regions", struct_of(laid, page_size).items())]
-    told: list[dict[str, Any]] = []
+    json_data: list[dict[str, Any]] = []
     shown: list[NDArray[np.uint8]] = []
     legends: list[Counted] = []
     parts = [DumpPages(dump, laid, index) for index, dump in enumerate(dumps)]
@@ -286,24 +286,24 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[
         pins, sizes = part.pins(states, PIN_LIMIT // len(parts))
         rubys = part.ruby(RUBY_LIMIT // len(parts))
         pools = part.pools()
-        holders = part.holders(held[index], HOLDER_LIMIT // len(parts))
+        users = part.users(held[index], USER_LIMIT // len(parts))
         others = more.of_dumps[index](part.source[: laid.malloc_total])
-        left = share - sum(len(block.data) for block in (state, pins, rubys, pools, holders, others))
+        left = share - sum(len(block.data) for block in (state, pins, rubys, pools, users, others))
         units = part.units(left)
         left -= len(units.block.data)
         chunks = part.chunk_block(max(min(left, CHUNK_LIMIT // len(parts)), 0))
         blocks.append(state._replace(name=f"state-{index}"))
         details += [
             block._replace(name=f"{block.name}-{index}")
-            for block in (units.block, pins, rubys, pools, holders, others, chunks)
+            for block in (units.block, pins, rubys, pools, users, others, chunks)
         ]
         records = len(part.dump.chunks)
-        told.append(
+        json_data.append(
             {
                 "step": units.step,
                 "pinSizes": sizes,
-                "holders": held[index].on_map()[0] if len(part.dump.graph) else [],
-                "holdersLeftOut": holders.layout[1][2] < len(part.dump.graph_places),
+                "users": held[index].on_map()[0] if len(part.dump.graph) else [],
+                "usersLeftOut": users.layout[1][2] < len(part.dump.graph_places),
                 "pinsLeftOut": bool(records and not sizes and pins.layout[0][2]),
                 "rubyPages": rubys.layout[0][2],
                 "chunksShown": chunks.layout[2][2],
@@ -311,4 +311,4 @@ def map_blocks(dumps: list[Dump], laid: Regions, page_size: int, held: Sequence[
             }
         )
         part.dump.let_go()
-    return Drawn(blocks + details, told, shown, legends)
+    return Drawn(blocks + details, json_data, shown, legends)

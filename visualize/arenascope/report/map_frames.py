@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The map through time: for each generation the page states of one process, as what changed from look to look.
+"""The map through time: for each generation the page states of one process, as what changed from snapshot to snapshot.
 
-A reel has the states at its first look, and then, for each further look, which cells changed and by what (XOR): so it
-can be played both ways. All reels together stay below LIMIT. What does not fit is told coarser, and the page says so:
-fewer looks, then several pages in a cell.
+A reel has the states at its first snapshot, and then, for each further snapshot, which cells changed and by what (XOR):
+so it can be played both ways. All reels together stay below LIMIT. What does not fit is told coarser, and the page says
+so: fewer snapshots, then several pages in a cell.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from arenascope.compare.digest import HeapHeld, Pages
     from arenascope.timeline.delta_codec import Runs
-    from arenascope.timeline.reader import LookRow
+    from arenascope.timeline.reader import SnapshotRow
     from arenascope.timeline.snapshot_bodies import Details
 
 LIMIT: Final = 2_600_000  # bytes of deflated data, of all reels
@@ -34,7 +34,7 @@ MOST_FRAMES: Final = 400
 MOST_READ: Final = 130_000_000  # pages of all frames of a reel: what is read in some seconds
 MOST_CELLS: Final = 1 << 20
 MOST_MOVES: Final = 6_000_000  # changes that the script keeps in memory
-MOST_SPAN: Final = 1 << 28  # pages, from the first heap to the last, of all looks of a reel
+MOST_SPAN: Final = 1 << 28  # pages, from the first heap to the last, of all snapshots of a reel
 OTHERS: Final = "mmapped"  # single chunks, each a mapping of its own
 STATES: Final = max(fmt.PageState) + 1
 
@@ -44,19 +44,19 @@ _COLOURS[fmt.PageState.SWAPPED] = Colour.USED_SWAPPED
 
 
 class Shown(NamedTuple):
-    """A process of which the map is shown: its looks, by the number of the moment."""
+    """A process of which the map is shown: its snapshots, by the number of the poll."""
 
     generation: int
-    looks: Mapping[int, LookRow]
+    snapshots: Mapping[int, SnapshotRow]
 
 
 @dataclass(frozen=True)
 class Reel:
-    """The map of one process. `moments`: the number of each frame's moment; none: there is no map, and `why`."""
+    """The map of one process. `polls`: the number of each frame's instant; none: there is no map, and `why`."""
 
     generation: int
     pid: int
-    moments: list[int]
+    polls: list[int]
     total: int = 0  # cells
     arenas: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
@@ -92,7 +92,7 @@ class _Film(NamedTuple):
 
 def reels(details: Details, shown: Sequence[Shown]) -> Reels:
     """The reels of the last generations, of which each has the same share of the room."""
-    having = [each for each in shown if each.looks]
+    having = [each for each in shown if each.snapshots]
     early, wanted = having[:-MOST_REELS], having[-MOST_REELS:]
     scouts = [_Scout(details, each) for each in wanted]
     page_size = max((scout.page_size for scout in scouts), default=0) or 4096
@@ -108,36 +108,36 @@ def reels(details: Details, shown: Sequence[Shown]) -> Reels:
 
 def _none(shown: Shown, why: str) -> Reel:
     """No map of a process."""
-    return Reel(shown.generation, next(iter(shown.looks.values())).pid, [], why=why)
+    return Reel(shown.generation, next(iter(shown.snapshots.values())).pid, [], why=why)
 
 
 class _Scout:
-    """Looks at where the pages of a process are, and chooses as many frames as can be read."""
+    """Inspects where the pages of a process are, and chooses as many frames as can be read."""
 
     def __init__(self, details: Details, shown: Shown) -> None:
         self.details: Final = details
         self.shown: Final = shown
-        self.moments = _spread(sorted(shown.looks), MOST_FRAMES)
+        self.polls = _spread(sorted(shown.snapshots), MOST_FRAMES)
         self.runs: dict[int, Runs] = {}
-        for moment in self.moments:
-            found = details.runs(shown.looks[moment].id)
+        for poll in self.polls:
+            found = details.runs(shown.snapshots[poll].id)
             if found is not None:
-                self.runs[moment] = found
-        self.moments = [moment for moment in self.moments if moment in self.runs]
+                self.runs[poll] = found
+        self.polls = [poll for poll in self.polls if poll in self.runs]
         self.page_size = max((runs.page_size for runs in self.runs.values()), default=0)
-        while len(self.moments) > 2 and self._read() > MOST_READ:  # noqa: PLR2004 - the first and the last
-            self.moments = _halved(self.moments)
-        while len(self.moments) > 1 and self.laid(self.page_size).total > MOST_SPAN:
-            self.moments = _halved(self.moments)
+        while len(self.polls) > 2 and self._read() > MOST_READ:  # noqa: PLR2004 - the first and the last
+            self.polls = _halved(self.polls)
+        while len(self.polls) > 1 and self.laid(self.page_size).total > MOST_SPAN:
+            self.polls = _halved(self.polls)
 
     def _read(self) -> int:
-        return sum(int(self.runs[moment].count.sum()) for moment in self.moments)
+        return sum(int(self.runs[poll].count.sum()) for poll in self.polls)
 
     def laid(self, cell: int) -> _Laid:
         """The cells of all frames."""
         firsts, ends = [], []
-        for moment in self.moments:
-            runs = self.runs[moment]
+        for poll in self.polls:
+            runs = self.runs[poll]
             start = runs.start.astype(np.int64)
             firsts.append(start // cell)
             ends.append(-(-(start + runs.count * runs.page_size) // cell))
@@ -145,7 +145,7 @@ class _Scout:
 
     def reel(self, cell: int, number: int, of: int) -> Reel:
         """The reel, with half as many frames until it fits. `number`: in its blocks' names; `of`: how many reels."""
-        if not self.moments:
+        if not self.polls:
             return _none(self.shown, "glibc's malloc has no heap in this process.")
         if self.laid(self.page_size).total > MOST_SPAN:
             return _none(self.shown, "The heaps are too large for a map.")
@@ -156,18 +156,18 @@ class _Scout:
             if film is not None:
                 blocks = _blocks(film, regions, number)
                 if sum(len(block.data) for block in blocks) <= LIMIT // of:
-                    pid = self.shown.looks[self.moments[0]].pid
-                    return Reel(self.shown.generation, pid, self.moments, laid.total, arenas, blocks)
-            if len(self.moments) == 1:
+                    pid = self.shown.snapshots[self.polls[0]].pid
+                    return Reel(self.shown.generation, pid, self.polls, laid.total, arenas, blocks)
+            if len(self.polls) == 1:
                 return _none(self.shown, "This file has no room for the map.")
-            self.moments = _halved(self.moments)
+            self.polls = _halved(self.polls)
 
     def _film(self, laid: _Laid, cell: int, order: NDArray[np.int64], budget: int) -> _Film | None:
         """None: more changes than `budget`. `order`: which cell by address each of the map's is."""
         moves = []
         start = before = None
-        for moment in self.moments:
-            pages = self.details.pages(self.shown.looks[moment].id)
+        for poll in self.polls:
+            pages = self.details.pages(self.shown.snapshots[poll].id)
             now = _states(pages, laid, cell)[order]
             if before is None:
                 start = now
@@ -215,8 +215,8 @@ class _Scout:
         """The names of arenas and the heaps, by address, as they were last."""
         arenas: dict[int, str] = {}
         heaps: dict[int, HeapHeld] = {}
-        for moment in self.moments:
-            body = self.details.body(self.shown.looks[moment].id)
+        for poll in self.polls:
+            body = self.details.body(self.shown.snapshots[poll].id)
             arenas |= {int(address, 16): str(arena["name"]) for address, arena in body["arenas"].items()}
             heaps |= heaps_of(body)
         return arenas, heaps
@@ -249,16 +249,16 @@ def _blocks(film: _Film, regions: dict[str, NDArray[Any]], number: int) -> tuple
     )
 
 
-def _spread(moments: Sequence[int], most: int) -> list[int]:
+def _spread(polls: Sequence[int], most: int) -> list[int]:
     """So many of them, the first and the last among these."""
-    if len(moments) <= most:
-        return list(moments)
-    return [moments[round(place * (len(moments) - 1) / (most - 1))] for place in range(most)]
+    if len(polls) <= most:
+        return list(polls)
+    return [polls[round(place * (len(polls) - 1) / (most - 1))] for place in range(most)]
 
 
-def _halved(moments: list[int]) -> list[int]:
+def _halved(polls: list[int]) -> list[int]:
     """Half as many; of two the last."""
-    return _spread(moments, max(len(moments) // 2, 2)) if len(moments) > 2 else moments[-1:]  # noqa: PLR2004
+    return _spread(polls, max(len(polls) // 2, 2)) if len(polls) > 2 else polls[-1:]  # noqa: PLR2004
 
 
 def _united(firsts: list[NDArray[np.int64]], ends: list[NDArray[np.int64]]) -> _Laid:

@@ -12,9 +12,9 @@ from arenascope.coverage import whole_of
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.humanize import duration, plural, printable, size
-from arenascope.profile.site_digest import with_stacks
+from arenascope.profiles.site_digest import with_stacks
 from arenascope.report import bars, graph, histograms, mappings, objects, ruby, sites, stranded, tables
-from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS
+from arenascope.report.colours import APPEARANCES, BACKGROUND, BRIGHT, INK
 from arenascope.report.compare import changes, growth
 from arenascope.report.glossary import GLOSSARY
 from arenascope.report.inputs import PageFacts, address_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from arenascope.report.bars import Bars
     from arenascope.report.histograms import Histogram
     from arenascope.report.map_order import Regions
-    from arenascope.snapshot import Look
+    from arenascope.snapshot import TakenDump
 
 SHOWN_WARNINGS: Final = 50
 
@@ -49,10 +49,10 @@ class Page(NamedTuple):
     styles: tuple[str, ...] = ("report.css",)
 
 
-def build(looks: Sequence[Look]) -> Page:
-    """The page of one look, or of two: before and after."""
-    facts = [PageFacts(look.dump, from_dump=look.from_dump) for look in looks]
-    dumps = [look.dump for look in looks]
+def build(snapshots: Sequence[TakenDump]) -> Page:
+    """The page of one snapshot, or of two: before and after."""
+    facts = [PageFacts(snapshot.dump, from_dump=snapshot.from_dump) for snapshot in snapshots]
+    dumps = [snapshot.dump for snapshot in snapshots]
     page_sizes = {int(dump.meta["page_size"]) for dump in dumps}
     if len(page_sizes) > 1:
         raise ArenascopeError(Code.BAD_INPUT, f"pages of {sorted(page_sizes)} bytes: these two cannot be compared")
@@ -66,7 +66,7 @@ def build(looks: Sequence[Look]) -> Page:
     calls = sites.Tree(allocators)
     placed = [partial(calls.places, each, limit=sites.PLACE_LIMIT // len(dumps)) for each in allocators]
     drawn = map_blocks(dumps, laid, page_size, held, More(calls.block, placed))
-    sides = [""] if len(looks) == 1 else ["before", "after"]
+    sides = [""] if len(snapshots) == 1 else ["before", "after"]
     values = {
         "version": __version__,
         "target": _target(now),
@@ -87,13 +87,13 @@ def build(looks: Sequence[Look]) -> Page:
         "objects": objects.tables(now, comparison),
         "graph": graph.section(held, known, comparison),
         "profile": sites.section(allocators[-1], calls),
-        "calls": calls.told(),
+        "calls": calls.json_data(),
         "arenas": tables.arenas(now, laid),
         "arena_columns": tables.arena_columns(now),
         "arena_count": len(now.summary.arenas),
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1][: laid.malloc_total], laid, page_size),
-        "pins": tables.pins(now, drawn.told[-1]["pinSizes"]),
+        "pins": tables.pins(now, drawn.json_data[-1]["pinSizes"]),
         "stranded": stranded.tables(now),
         "pin_count": len(now.summary.pins),
         "mappings": mappings.by_name(now),
@@ -106,8 +106,8 @@ def build(looks: Sequence[Look]) -> Page:
         "legend_sides": parts(drawn.legends),
         "page_count": laid.total,
         "page_size": page_size,
-        "map": [{**part, "fromDump": look.from_dump} for part, look in zip(drawn.told, looks)],
-        "coarse": max((part["step"] for part in drawn.told), default=1) * 16,
+        "map": [{**part, "fromDump": snapshot.from_dump} for part, snapshot in zip(drawn.json_data, snapshots)],
+        "coarse": max((part["step"] for part in drawn.json_data), default=1) * 16,
     }
     script = {
         "pageSize": page_size,
@@ -116,24 +116,24 @@ def build(looks: Sequence[Look]) -> Page:
         "background": BACKGROUND,
         "inks": {int(bright): ink for bright, ink in INK.items()},
         "bright": BRIGHT,
-        "looks": {int(colour): look._asdict() for colour, look in LOOKS.items()},
+        "appearances": {int(colour): appearance._asdict() for colour, appearance in APPEARANCES.items()},
         "arenas": [{"name": names[address], "threads": _threads_at(facts, address)} for address in laid.arenas],
         "runtimes": {laid.arenas.index(-kind): title.row for kind, title in TITLES.items() if -kind in laid.arenas},
         "rows": {row.name: row.paint for row in rows.ALL if row.paint},
         "titles": {row.paint: row.title for row in rows.ALL if row.paint},
         "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
         "sides": sides,
-        "dumps": drawn.told,
+        "dumps": drawn.json_data,
         "names": {"types": known.types.shown, "owners": known.owners.shown, "short": known.short},
         "icicle": graph.icicle(held[-1]),
-        "calls": calls.told(),
+        "calls": calls.json_data(),
         "blocks": {block.name: block.layout for block in drawn.blocks},
     }
     return Page(values, drawn.blocks, script)
 
 
 def _compared(facts: Sequence[PageFacts], allocators: Sequence[sites.Allocators]) -> Comparison:
-    return compare(*(with_stacks(each.moment, of.dump, of.profile) for each, of in zip(facts, allocators)))
+    return compare(*(with_stacks(each.digest, of.dump, of.profile) for each, of in zip(facts, allocators)))
 
 
 class Who(NamedTuple):
@@ -231,9 +231,9 @@ def _trust(facts: PageFacts) -> Trust:
         lines.append("For some pages it is unknown whether they were resident.")
     warnings = facts.summary.warnings
     lines += [f"{printable(w.text)}." for w in warnings if w.code == "note"][:SHOWN_WARNINGS]
-    told = [w for w in warnings if w.code != "note"]
+    json_data = [w for w in warnings if w.code != "note"]
     return Trust(
         lines=[line[:1].upper() + line[1:] for line in lines],
-        warnings=[(w.code, printable(w.text)) for w in told[:SHOWN_WARNINGS]],
-        more_warnings=max(len(told) - SHOWN_WARNINGS, 0),
+        warnings=[(w.code, printable(w.text)) for w in json_data[:SHOWN_WARNINGS]],
+        more_warnings=max(len(json_data) - SHOWN_WARNINGS, 0),
     )

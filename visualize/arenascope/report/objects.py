@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's table of a runtime's objects by type: of one look, or with the difference from the look before."""
+"""The page's table of a runtime's objects by type: of one snapshot, or with the difference from the snapshot before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TypeLine(NamedTuple):
     whole: Amount  # the objects, and what only they point to
     owned: Amount  # of it, what they point to
     in_malloc: Amount  # of it, what is in chunks of malloc
-    change: Change | None  # of the whole, since the look before
+    change: Change | None  # of the whole, since the snapshot before
 
 
 class ObjectTable(NamedTuple):
@@ -48,7 +48,7 @@ class ObjectTable(NamedTuple):
 
 
 def tables(now: Facts, comparison: Comparison | None = None) -> list[ObjectTable]:
-    """The objects of the last look, as far as they were counted, with the difference from the look before."""
+    """The objects of the last snapshot, as far as they were counted, with the difference from the snapshot before."""
     types, classes = (
         grown_by(lines) for lines in ((comparison.objects, comparison.classes) if comparison else (None, None))
     )

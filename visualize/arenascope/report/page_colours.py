@@ -2,7 +2,8 @@
 """What the bytes of each page are shown as: the legend adds them up, and a pixel is the mean of their colours.
 
 The rules are those by which the ledger counts a page (inspector/ledger/ledger.c), so that legend and ledger have the
-same bytes. The page's script (map_canvas.js) and the C program's overviews (inspector/png/palette.c) have the same rules.
+same bytes. The page's script (map_canvas.js) and the C program's overviews (inspector/png/palette.c) have the same
+rules.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from arenascope import dump_records as fmt
-from arenascope.report.colours import LOOKS, Colour
+from arenascope.report.colours import APPEARANCES, Colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def light_of(pages: NDArray[np.void], palette: str = "phusion") -> NDArray[np.fl
         some = np.flatnonzero(units)
         if len(some):
             weight = units[some].astype(np.float32)
-            light[some] += weight[:, None] * linear(rgb(getattr(LOOKS[colour], palette)))
+            light[some] += weight[:, None] * linear(rgb(getattr(APPEARANCES[colour], palette)))
             total[some] += weight
     light /= np.maximum(total, 1)[:, None]
     return light

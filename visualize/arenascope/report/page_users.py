@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Types, owners and leaks under numbers that are the same in all dumps of one page; and what lies on which page.
 
-A click on one of them lights its pages on the map: so the page has, for each page of a heap, the holders on it.
+A click on one of them lights its pages on the map: so the page has, for each page of a heap, the user on it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from arenascope.dump import Dump
     from arenascope.graph import Owner
 
-MOST: Final = 4000  # holders on the map: those with most bytes; of lost chunks first
+MOST: Final = 4000  # users on the map: those with most bytes; of lost chunks first
 LONGEST: Final = 160  # characters of a name
 NO_TYPE: Final = "?"
-ON_PAGE: Final = 8  # holders of a page, at most
+ON_PAGE: Final = 8  # users of a page, at most
 
 
-class Holder(NamedTuple):
+class PageUser(NamedTuple):
     """Numbers in Names; -1: none."""
 
     type: int
@@ -102,48 +102,48 @@ class Held:
     def _type(self, index: int, names: Names) -> int:
         return self.types[index] if index < len(self.types) else names.type(None)
 
-    def holder(self, record: Any) -> Holder:
-        """Numbers for a record of section graph_holders."""
-        return Holder(
+    def user(self, record: Any) -> PageUser:
+        """Numbers for a record of section graph_page_users."""
+        return PageUser(
             *(
                 numbers[int(record[name])] if int(record[name]) < len(numbers) else -1
                 for name, numbers in (("type", self.types), ("owner", self.owners), ("leak", self.leaks))
             )
         )
 
-    def on_map(self) -> tuple[list[Holder], NDArray[np.uint16]]:
-        """The holders that the map knows, and for each record of graph_holders which of them it is; 0: none of them."""
-        records = self.dump.graph_holders
+    def on_map(self) -> tuple[list[PageUser], NDArray[np.uint16]]:
+        """The user that the map knows, and for each record of graph_page_users which of them it is; 0: none of them."""
+        records = self.dump.graph_page_users
         lost = records["leak"] != fmt.NO_INDEX
-        order = np.lexsort((records["bytes"], records["kept"]["pages"], lost))[::-1][:MOST]
+        order = np.lexsort((records["bytes"], records["pinned"]["pages"], lost))[::-1][:MOST]
         order = order[(records["flags"][order] & fmt.GraphRecordFlag.OTHERS) == 0]
         place = np.zeros(len(records), np.uint16)
         place[order] = np.arange(1, len(order) + 1)
-        return [Holder(-1, -1, -1), *(self.holder(records[index]) for index in order)], place
+        return [PageUser(-1, -1, -1), *(self.user(records[index]) for index in order)], place
 
     def on_pages(self) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
-        """For each page record how many holders it has, and these, page by page: those with most bytes on it first."""
+        """For each page record how many user it has, and these, page by page: those with most bytes on it first."""
         places = self.dump.graph_places
         places = places[np.argsort(places["page"], kind="stable")]
         counts = np.bincount(places["page"], minlength=len(self.dump.pages)).astype(np.int64)
         within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        holders = self.on_map()[1][places["holder"][within < ON_PAGE]]
-        return np.minimum(counts, ON_PAGE).astype(np.uint8), holders
+        users = self.on_map()[1][places["user"][within < ON_PAGE]]
+        return np.minimum(counts, ON_PAGE).astype(np.uint8), users
 
 
 def put_in_order(
-    counts: NDArray[np.uint8], holders: NDArray[np.uint16], source: NDArray[np.int64]
+    counts: NDArray[np.uint8], users: NDArray[np.uint16], source: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
     """The same for the pages of the map; `source`: of each the page record, or -1."""
     if not len(counts):
-        return np.zeros(len(source), np.uint8), holders[:0]
+        return np.zeros(len(source), np.uint8), users[:0]
     known = (source >= 0) & (source < len(counts))
     shown = np.where(known, counts[np.where(known, source, 0)], 0).astype(np.uint8)
     first = np.cumsum(counts, dtype=np.int64) - counts
     starts = np.repeat(np.where(known, first[np.where(known, source, 0)], 0), shown)
     ends = np.cumsum(shown, dtype=np.int64)
     within = np.arange(len(starts)) - np.repeat(ends - shown, shown)
-    return shown, holders[starts + within]
+    return shown, users[starts + within]
 
 
 def of_dumps(dumps: Sequence[Dump]) -> tuple[Names, list[Held]]:

@@ -61,7 +61,8 @@ def parts(facts: PageFacts) -> dict[str, int | None]:
         "unsplit": 0 if split else held,
         "whole": whole,
         "scattered": scattered,
-        "other": None if rss is None or named is None else max(rss - named, 0),  # of a live look they need not add up
+        # Of a live snapshot they need not add up.
+        "other": None if rss is None or named is None else max(rss - named, 0),
     }
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope.humanize import count, printable, share, size
-from arenascope.profile.call_tree import grow, numbered, place_of
-from arenascope.profile.from_json import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
-from arenascope.profile.model import MEASURES, by_thread, order, rows_of
-from arenascope.profile.page_pins import Keeping, narrowest_keeper
-from arenascope.profile.stack_titles import caller_and_callee, is_for_others
+from arenascope.profiles.call_tree import grow, numbered, place_of
+from arenascope.profiles.from_json import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
+from arenascope.profiles.model import MEASURES, by_thread, order, rows_of
+from arenascope.profiles.page_pins import Keeping, narrowest_pinner
+from arenascope.profiles.stack_titles import caller_and_callee, is_for_others
 from arenascope.report.map_data import Block, pack
 from arenascope.report.page_users import LONGEST, cut, put_in_order
 from arenascope.report.tables import Amount, amount
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.dump import Dump
-    from arenascope.profile.call_tree import Call
-    from arenascope.profile.model import Profile, Site
+    from arenascope.profiles.call_tree import Call
+    from arenascope.profiles.model import Profile, Site
 
 # The measures of the chart, in the order in which it offers them: what a number is, and of what.
 SHOWN: Final = {
@@ -149,7 +149,7 @@ class Tree:
             values = [call.values.get(measure, 0) for _, call in kept]
             yield f"thread_{measure}", np.array(values, np.float64)
 
-    def told(self) -> dict[str, Any]:
+    def json_data(self) -> dict[str, Any]:
         """What the script must know of it."""
         return {
             "measures": [[measure, *SHOWN[measure]] for measure in self.measures],
@@ -234,7 +234,7 @@ class SitesSection(NamedTuple):
     """All that the page says of it."""
 
     lines: list[str]
-    keepers: list[str]
+    page_pins: list[str]
     functions: list[FunctionLine]
     function_count: int
     estimated: bool
@@ -254,7 +254,7 @@ def section(now: Allocators, tree: Tree) -> SitesSection | None:
     functions = _functions(profile, tree)
     return SitesSection(
         lines=list(_known(read)),
-        keepers=list(_keepers(read, profile)),
+        page_pins=list(_page_pins(read, profile)),
         functions=functions[:FUNCTIONS],
         function_count=len(functions),
         estimated=not read.every_page,
@@ -291,7 +291,7 @@ def _known(read: ReadProfile) -> Iterator[str]:
         yield f"{count(read.wrong)} of {count(read.checked)} stacks that were checked were wrong."
 
 
-def _keepers(read: ReadProfile, profile: Profile) -> Iterator[str]:
+def _page_pins(read: ReadProfile, profile: Profile) -> Iterator[str]:
     """Who keeps most pages, in sentences: pages that nobody else keeps, or where that is not known, pins."""
     whole = profile.total("inuse_space")
     kept: dict[str, list[int]] = {}
@@ -302,7 +302,7 @@ def _keepers(read: ReadProfile, profile: Profile) -> Iterator[str]:
             for place, value in enumerate((stack.pages, stack.stranded, stack.bytes)):
                 sums[place] += value
     pairs = sorted(kept.items(), key=lambda each: -each[1][0])[:SENTENCES]
-    narrowest = narrowest_keeper(stacks)
+    narrowest = narrowest_pinner(stacks)
     if narrowest and pairs and narrowest.pages > pairs[0][1][0]:
         what = f"what {shown_name(narrowest.name, PAIRED)} and its calls allocated"
         yield from _sentence(read, f"At least {count(narrowest.pages)}", what, narrowest[1:], whole)
@@ -311,10 +311,10 @@ def _keepers(read: ReadProfile, profile: Profile) -> Iterator[str]:
 
 
 def _keeping(read: ReadProfile, profile: Profile) -> Iterator[Keeping]:
-    for told, site in zip(read.sites, profile.sites):
-        pages = told.kept.pages if read.every_page else told.kept.pinned
-        stranded = told.kept.pages_stranded if read.every_page else 0
-        yield Keeping(tuple(site.names()), pages or 0, stranded or 0, told.in_use.bytes)
+    for json_data, site in zip(read.sites, profile.sites):
+        pages = json_data.pinned.pages if read.every_page else json_data.pinned.pinned
+        stranded = json_data.pinned.pages_stranded if read.every_page else 0
+        yield Keeping(tuple(site.names()), pages or 0, stranded or 0, json_data.in_use.bytes)
 
 
 def _sentence(read: ReadProfile, pages_: str, who: str, sums: Sequence[int], whole: int) -> Iterator[str]:
@@ -362,18 +362,18 @@ def _pins(read: ReadProfile, profile: Profile, tree: Tree) -> Iterator[SiteLine]
     whole = profile.total("inuse_space")
     order = sorted(
         range(len(read.sites)),
-        key=lambda at: (-(read.sites[at].kept.pinned or 0), -(read.sites[at].kept.stranded or 0)),
+        key=lambda at: (-(read.sites[at].pinned.pinned or 0), -(read.sites[at].pinned.stranded or 0)),
     )
     for index in order[:PINS]:
-        told, site = read.sites[index], profile.sites[index]
-        if not told.kept.pinned and (told.kept.stranded or 0) < LEAST:
+        json_data, site = read.sites[index], profile.sites[index]
+        if not json_data.pinned.pinned and (json_data.pinned.stranded or 0) < LEAST:
             continue
         yield SiteLine(
             light=tree.light_site(site),
             name=pair_of(site.names()),
-            whole=amount(told.in_use.bytes, whole),
-            pinned=told.kept.pinned or 0,
-            pages=told.kept.pages,
-            stranded=amount(told.kept.stranded),
-            returned=amount(told.kept.returned),
+            whole=amount(json_data.in_use.bytes, whole),
+            pinned=json_data.pinned.pinned or 0,
+            pages=json_data.pinned.pages,
+            stranded=amount(json_data.pinned.stranded),
+            returned=amount(json_data.pinned.returned),
         )

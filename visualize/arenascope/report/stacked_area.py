@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Run = slice | NDArray[np.int64]  # of moments
+    Run = slice | NDArray[np.int64]  # of polls
 
 WIDE: Final = 2000  # units across; the template's viewBox has them, too
 HIGH: Final = 1000
-LEAST: Final = 4  # units that an area of one moment is wide
+LEAST: Final = 4  # units that an area of one poll is wide
 TICKS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1024)
 SPARK_WIDE: Final = 120
 SPARK_HIGH: Final = 24
@@ -36,7 +36,7 @@ class Stripe(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """What a band is made of: a number for each moment; NaN: unknown, and drawn as nothing."""
+    """What a band is made of: a number for each poll; NaN: unknown, and drawn as nothing."""
 
     paint: str
     title: str
@@ -51,7 +51,7 @@ class GridLine(NamedTuple):
 
 
 def stacked(at: NDArray[np.float64], layers: Iterable[Layer], runs: Sequence[Run], top: float) -> list[Stripe]:
-    """The layers one upon the other. `at`: where each moment stands, 0 to 1; `runs`: those that are joined."""
+    """The layers one upon the other. `at`: where each poll stands, 0 to 1; `runs`: those that are joined."""
     x = at * WIDE
     bottom = np.zeros(len(at))
     bands = []
@@ -80,7 +80,7 @@ def _points(x: NDArray[np.float64], y: NDArray[np.float64]) -> Iterator[str]:
 
 
 def _widened(x: NDArray[np.float64], *edges: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """The same; of a single moment twice, lest it have no width."""
+    """The same; of a single poll twice, lest it have no width."""
     if len(x) != 1:
         return [x, *edges]
     left = min(max(float(x[0]) - LEAST / 2, 0), WIDE - LEAST)

@@ -102,7 +102,7 @@ def _bar(facts: PageFacts, own: int, whole: int) -> list[BarPart]:
 
 
 def ledger(facts: list[PageFacts]) -> list[Line]:
-    """The rows in which something is, largest first; what is not known comes last, lest it look like the largest."""
+    """The rows in which something is, largest first; what is not known comes last, lest it resemble the largest."""
     table = []
     for row in RESIDENT:
         held = [fact.row(row.name) for fact in facts]

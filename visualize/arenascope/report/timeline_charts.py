@@ -27,7 +27,7 @@ MINUTE: Final = 60
 DAY: Final = 86400
 FEW_HOURS: Final = 3 * 3600
 SHOWN_MEMBERS: Final = 24
-SMALL_POINTS: Final = 200  # moments of a small chart
+SMALL_POINTS: Final = 200  # polls of a small chart
 APART: Final = 0.06  # of the width: names of generations that are nearer are left out
 
 
@@ -74,7 +74,7 @@ def chart(course: Course) -> TimeChart:
 
 
 def _ticks(course: Course) -> Iterator[Tick]:
-    first, last = course.moments[0].time_ns / 1e9, course.moments[-1].time_ns / 1e9
+    first, last = course.polls[0].time_ns / 1e9, course.polls[-1].time_ns / 1e9
     seconds = last - first
     step = next((each for each in SECONDS if each * MOST_TICKS >= seconds), 0)
     step = step or int(-(-seconds // (MOST_TICKS * DAY))) * DAY
@@ -94,12 +94,12 @@ def _ticks(course: Course) -> Iterator[Tick]:
 
 def _breaks(course: Course) -> Iterator[Break]:
     behind = -1.0
-    for number, (before, turn) in enumerate(zip(course.moments, course.moments[1:]), 1):
-        if turn.generation != before.generation:
+    for number, (before, poll) in enumerate(zip(course.polls, course.polls[1:]), 1):
+        if poll.generation != before.generation:
             x = float(course.at[number])
             named = x - behind > APART * 2
             behind = x if named else behind
-            yield Break(f"{100 * x:.3f}", f"generation {turn.generation}" if named and x < 1 - APART * 2 else "")
+            yield Break(f"{100 * x:.3f}", f"generation {poll.generation}" if named and x < 1 - APART * 2 else "")
 
 
 class Multiple(NamedTuple):
@@ -129,16 +129,16 @@ def members(course: Course, timeline: Timeline) -> Members | None:
     """The processes that were largest, each on a scale of its own. None: there is only one."""
     if len(timeline.processes) < 2:  # noqa: PLR2004 - then there is nothing beside the other charts
         return None
-    held = {process.id: np.full(len(course.moments), np.nan) for process in timeline.processes}
+    held = {process.id: np.full(len(course.polls), np.nan) for process in timeline.processes}
     rows = {
-        process.id: {row.name: np.full(len(course.moments), np.nan) for row in ROWS} for process in timeline.processes
+        process.id: {row.name: np.full(len(course.polls), np.nan) for row in ROWS} for process in timeline.processes
     }
-    for moment, turn in enumerate(course.moments):
-        for look in turn.looks:
-            held[look.process][moment] = np.nan if look.rss is None else look.rss
-            for name, values in rows[look.process].items():
-                number = look.rows.get(name)
-                values[moment] = np.nan if number is None else number
+    for place, poll in enumerate(course.polls):
+        for snapshot in poll.snapshots:
+            held[snapshot.process][place] = np.nan if snapshot.rss is None else snapshot.rss
+            for name, values in rows[snapshot.process].items():
+                number = snapshot.rows.get(name)
+                values[place] = np.nan if number is None else number
     order = sorted(timeline.processes, key=lambda process: -float(np.nan_to_num(held[process.id]).max(initial=0)))
     several = len({process.generation for process in timeline.processes}) > 1
     return Members(
@@ -168,7 +168,7 @@ def _multiple(
 
 
 def _sparse(runs: Sequence[slice]) -> list[NDArray[np.int64]]:
-    """The moments of runs that a small chart has: evenly chosen where there are too many, with the ends of each run."""
+    """The polls of runs that a small chart has: evenly chosen where there are too many, with the ends of each run."""
     many = sum(run.stop - run.start for run in runs)
     part = min(SMALL_POINTS / max(many, 1), 1)
     return [

@@ -15,7 +15,7 @@ from arenascope.compare.changes import difference
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import count, plural, printable, rate, size, span, time_words
 from arenascope.report import timeline_series
-from arenascope.report.colours import BACKGROUND, BRIGHT, INK, LOOKS, Colour
+from arenascope.report.colours import APPEARANCES, BACKGROUND, BRIGHT, INK, Colour
 from arenascope.report.compare import BY_SIZE, PINNING, SITES, changes, growth
 from arenascope.report.map_data import pack
 from arenascope.report.map_frames import Shown, reels
@@ -26,7 +26,7 @@ from arenascope.report.tables import Amount, amount, change_of
 from arenascope.report.timeline_charts import chart, members, multiples
 from arenascope.report.timeline_growth import named_over_time
 from arenascope.report.timeline_series import known
-from arenascope.timeline.reader import looks_with_groups, moment_of_look, opened, read_from
+from arenascope.timeline.reader import digest_of_snapshot, opened, read_from, snapshots_with_groups
 from arenascope.timeline.snapshot_bodies import Details
 from arenascope.timeline.suspect_text import evidence, names_words, none_words, process_words, rate_words
 from arenascope.timeline.suspects import histories, suspects
@@ -52,8 +52,8 @@ def build(path: str) -> Page:
     """The page of a timeline."""
     with opened(path) as db:
         timeline, details = read_from(db), Details(db, path)
-        if not any(turn.looks for turn in timeline.turns):
-            raise ArenascopeError(Code.BAD_INPUT, f"'{path}' has no look yet")
+        if not any(poll.snapshots for poll in timeline.polls):
+            raise ArenascopeError(Code.BAD_INPUT, f"'{path}' has no snapshot yet")
         return _page(path, timeline, details)
 
 
@@ -67,7 +67,7 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
     held = timeline_series.detail(course, details, arenas, sizes, stacks)
     found_suspects = suspects(histories(path, timeline))
     found = timeline_series.findings(course, held)
-    shown = [Shown(generation, looks) for generation, looks in course.leaders.items()]
+    shown = [Shown(generation, snapshots) for generation, snapshots in course.leaders.items()]
     drawn = reels(details, shown)
     values = {
         "version": __version__,
@@ -80,8 +80,8 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
         "ledger": _ledger(course),
         "states": [(int(state), state.name.lower(), _appearance(state)) for state in STATES],
         "reels": drawn,
-        "moments": len(course.moments),
-        "turns": len(timeline.turns),
+        "shown_polls": len(course.polls),
+        "polls": len(timeline.polls),
         "arenas": list(multiples(course, held)),
         "members": members(course, timeline),
         "growth": _growth(path, timeline, course, comparison, _with_trends(grown, course, held)),
@@ -89,10 +89,10 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
         "suspect_count": len(found_suspects),
         "running_suspects": sum(not each.ended for each in found_suspects),
         "no_suspects": none_words(timeline),
-        "no_names": names_words(timeline, looks_with_groups(path)),
-        "page_count": any(reel.moments for reel in drawn.reels),
+        "no_names": names_words(timeline, snapshots_with_groups(path)),
+        "page_count": any(reel.polls for reel in drawn.reels),
     }
-    columns = {"time": np.array([turn.time_ns / 1e6 for turn in course.moments]), "at": course.at, "rss": course.rss}
+    columns = {"time": np.array([poll.time_ns / 1e6 for poll in course.polls]), "at": course.at, "rss": course.rss}
     columns |= {row.name: course.held[row.name] for row in rows.ALL}
     blocks = [pack("course", columns.items()), *(block for reel in drawn.reels for block in reel.blocks)]
     script = {
@@ -101,13 +101,13 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
         "background": BACKGROUND,
         "inks": {int(bright): ink for bright, ink in INK.items()},
         "bright": BRIGHT,
-        "looks": {int(colour): _appearance(colour)._asdict() for colour in LOOKS},
+        "appearances": {int(colour): _appearance(colour)._asdict() for colour in APPEARANCES},
         "sides": [""],
         "unit": "page" if drawn.pages == 1 else "cell",
-        "generations": [turn.generation for turn in course.moments],
+        "generations": [poll.generation for poll in course.polls],
         "rows": [row.name for row in rows.ALL],
         "reels": [
-            {"generation": reel.generation, "pid": reel.pid, "moments": reel.moments, "why": reel.why}
+            {"generation": reel.generation, "pid": reel.pid, "polls": reel.polls, "why": reel.why}
             | {"total": reel.total, "arenas": [{"name": printable(name), "threads": ""} for name in reel.arenas]}
             for reel in drawn.reels
         ],
@@ -118,12 +118,12 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
 
 def _appearance(colour: Colour) -> Any:
     """How a state of a page is called here: what lies on a page that is swapped is not told apart."""
-    look = LOOKS[colour]
+    appearance = APPEARANCES[colour]
     if colour is Colour.USED_SWAPPED:
-        return look._replace(name="swapped", meaning="swapped out, in use or not")
+        return appearance._replace(name="swapped", meaning="swapped out, in use or not")
     if colour is Colour.USED:
-        return look._replace(meaning="resident, and the application holds some of it")
-    return look
+        return appearance._replace(meaning="resident, and the application holds some of it")
+    return appearance
 
 
 def _size(path: str) -> int:
@@ -137,40 +137,40 @@ class Heading(NamedTuple):
     watched: str
     command: str
     times: str
-    looks: str
+    snapshots: str
 
 
 def _who(timeline: Timeline, bytes_: int) -> Heading:
-    turns = timeline.turns
-    first, last = (time_words(turn.time_ns)[:19].replace("T", " ") for turn in (turns[0], turns[-1]))
-    looks = sum(len(turn.looks) for turn in turns)
+    polls = timeline.polls
+    first, last = (time_words(poll.time_ns)[:19].replace("T", " ") for poll in (polls[0], polls[-1]))
+    snapshots = sum(len(poll.snapshots) for poll in polls)
     return Heading(
         watched=printable(timeline.about.get("watched", "a process")),
         command=printable(_last_process(timeline).cmdline),
         times=f"{first} to {last} UTC",
-        looks=f"{plural(len(turns), 'turn')}, {plural(looks, 'look')}, {size(bytes_)}",
+        snapshots=f"{plural(len(polls), 'poll')}, {plural(snapshots, 'snapshot')}, {size(bytes_)}",
     )
 
 
 def _last_process(timeline: Timeline) -> ProcessRow:
-    """The largest process at the last turn that has a look."""
-    last = next(turn for turn in reversed(timeline.turns) if turn.looks)
-    return next(process for process in timeline.processes if process.id == last.looks[0].process)
+    """The largest process at the last poll that has a snapshot."""
+    last = next(poll for poll in reversed(timeline.polls) if poll.snapshots)
+    return next(process for process in timeline.processes if process.id == last.snapshots[0].process)
 
 
 def _leader(process: ProcessRow, course: Course, comparison: Comparison) -> str:
-    """Between which looks things grew, and in what these differ in kind."""
-    words = f"From the first look at process {process.pid} ({printable(process.comm)}) to the last"
-    words += f", in generation {course.moments[-1].generation}." if len(course.leaders) > 1 else "."
+    """Between which snapshots things grew, and in what these differ in kind."""
+    words = f"From the first snapshot of process {process.pid} ({printable(process.comm)}) to the last"
+    words += f", in generation {course.polls[-1].generation}." if len(course.leaders) > 1 else "."
     return " ".join([words, *(note.text for note in comparison.notes)])
 
 
 def _ends(path: str, course: Course) -> Comparison:
-    """The first and the last look at the last generation's largest process, without what only some looks have."""
-    looks = course.leaders[max(course.leaders)]
-    moments = [moment_of_look(path, looks[which(looks)].id)[0] for which in (min, max)]
+    """The first and last snapshot of the last generation's largest process, without what only some snapshots have."""
+    snapshots = course.leaders[max(course.leaders)]
+    digests = [digest_of_snapshot(path, snapshots[which(snapshots)].id)[0] for which in (min, max)]
     return compare(
-        *(replace(each, types=None, owners=None, leaks=None, objects=None, classes=None) for each in moments)
+        *(replace(each, types=None, owners=None, leaks=None, objects=None, classes=None) for each in digests)
     )
 
 
@@ -184,15 +184,15 @@ def _growth(path: str, timeline: Timeline, course: Course, comparison: Compariso
 
 
 def _lead(course: Course) -> str:
-    last = course.moments[-1].generation
-    own = [number for number, turn in enumerate(course.moments) if turn.generation == last]
+    last = course.polls[-1].generation
+    own = [number for number, poll in enumerate(course.polls) if poll.generation == last]
     known = [number for number in own if not np.isnan(course.rss[number])]
     if not known:
         return "It is unknown how much was resident."
     first, end = (int(course.rss[number]) for number in (known[0], known[-1]))
-    seconds = (course.moments[known[-1]].time_ns - course.moments[known[0]].time_ns) / 1e9
+    seconds = (course.polls[known[-1]].time_ns - course.polls[known[0]].time_ns) / 1e9
     if seconds <= 0:
-        return f"{size(end)} resident: one turn so far."
+        return f"{size(end)} resident: one poll so far."
     way = "stayed at" if first == end else f"{'grew' if end > first else 'fell'} from {size(first)} to"
     since = f"In {span(seconds)}" if len(course.leaders) < 2 else f"In generation {last}, in {span(seconds)}"  # noqa: PLR2004
     speed = f" ({rate((end - first) * 60 / seconds)})" if first != end else ""
@@ -200,20 +200,20 @@ def _lead(course: Course) -> str:
 
 
 def _caveats(timeline: Timeline, course: Course) -> Iterator[str]:
-    missing = sum(len(turn.looks) < turn.processes for turn in timeline.turns)
+    missing = sum(len(poll.snapshots) < poll.processes for poll in timeline.polls)
     if missing:
-        yield f"In {plural(missing, 'turn')} not every process had a look: the sums are of those that had one."
-    inexact = sum(not look.exact for turn in timeline.turns for look in turn.looks)
+        yield f"In {plural(missing, 'poll')} not every process had a snapshot: the sums are of those that had one."
+    inexact = sum(not snapshot.exact for poll in timeline.polls for snapshot in poll.snapshots)
     if inexact:
         verb = "was" if inexact == 1 else "were"
-        yield f"{plural(inexact, 'look')} {verb} not exact: there the rows need not add up to Rss."
-    if len(course.moments) < len(timeline.turns):
+        yield f"{plural(inexact, 'snapshot')} {verb} not exact: there the rows need not add up to Rss."
+    if len(course.polls) < len(timeline.polls):
         yield (
-            f"{count(len(course.moments))} of {count(len(timeline.turns))} turns are shown: of each span of time the "
+            f"{count(len(course.polls))} of {count(len(timeline.polls))} polls are shown: of each span of time the "
             "one with most resident."
         )
-    says = list(dict.fromkeys(turn.says for turn in timeline.turns if turn.says))
-    yield from (f"{printable(words)}." for words in says[-SAID:])
+    notes = list(dict.fromkeys(poll.notes for poll in timeline.polls if poll.notes))
+    yield from (f"{printable(words)}." for words in notes[-SAID:])
 
 
 class SuspectLine(NamedTuple):
@@ -246,7 +246,7 @@ def _suspects(found: Sequence[Suspect]) -> list[SuspectLine]:
 
 
 class LedgerLine(NamedTuple):
-    """A row: as it is at the moment that is shown, and what it changed by since its generation began."""
+    """A row: as it is at the poll that is shown, and what it changed by since its generation began."""
 
     row: Any
     now: Any
@@ -254,8 +254,8 @@ class LedgerLine(NamedTuple):
 
 
 def _ledger(course: Course) -> dict[str, Any]:
-    """The rows that hold something at any moment; shown as they are at the last one."""
-    start = next(n for n, turn in enumerate(course.moments) if turn.generation == course.moments[-1].generation)
+    """The rows that hold something at any poll; shown as they are at the last one."""
+    start = next(n for n, poll in enumerate(course.polls) if poll.generation == course.polls[-1].generation)
 
     def line_of(row: Any, held: Any) -> LedgerLine:
         first, last = (None if np.isnan(held[at]) else int(held[at]) for at in (start, -1))
@@ -276,21 +276,21 @@ def _by_size(table: GrownTable) -> bool:
 
 
 def _with_trends(grown: Growth, course: Course, held: Detail) -> Growth:
-    """The tables with a small line for each thing, from the first look of the last generation to the last."""
-    looks = course.leaders[max(course.leaders)]
-    moments = sorted(looks)
+    """The tables with a small line for each thing, from the first snapshot of the last generation to the last."""
+    snapshots = course.leaders[max(course.leaders)]
+    polls = sorted(snapshots)
 
     def values(table: GrownTable, line: GrownLine) -> NDArray[np.float64]:
         if table.what == "row":
-            return known(looks[moment].rows.get(line.key) for moment in moments)
+            return known(snapshots[poll].rows.get(line.key) for poll in polls)
         if _by_size(table):
-            return held.sizes[line.key][moments]
+            return held.sizes[line.key][polls]
         if table.kind == SITES:
-            return held.stacks[line.key][moments]
+            return held.stacks[line.key][polls]
         resident = held.resident.get(line.name.partition(TREND_OF)[0])
-        return np.empty(0) if resident is None else resident[moments]
+        return np.empty(0) if resident is None else resident[polls]
 
-    at = course.at[moments]
+    at = course.at[polls]
     return grown._replace(
         tables=[
             table._replace(lines=[line._replace(trend=spark(at, values(table, line))) for line in table.lines])

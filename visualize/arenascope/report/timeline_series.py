@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a timeline's page shows over time: rows, findings and arenas, moment by moment."""
+"""What a timeline's page shows over time: rows, findings and arenas, poll by poll."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from arenascope import rows
 from arenascope.coverage import total
 from arenascope.humanize import printable, size
-from arenascope.profile.site_digest import group_of
+from arenascope.profiles.site_digest import group_of
 from arenascope.report.stacked_area import Layer
 
 if TYPE_CHECKING:
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from arenascope.timeline.reader import LookRow, Timeline, TurnRow
+    from arenascope.timeline.reader import PollRow, SnapshotRow, Timeline
     from arenascope.timeline.snapshot_bodies import Details
 
-MOST_MOMENTS: Final = 800
+MOST_POLLS: Final = 800
 SHOWN_ARENAS: Final = 24
-UNTOLD: Final = "unknown row"  # what of Rss no row is known to have
+IN_NO_ROW: Final = "unknown row"  # what of Rss no row is known to have
 ROWS: Final = tuple(row for row in rows.BAR if row.paint)
 
 
 @dataclass(frozen=True)
 class Course:
-    """The moments of a timeline: turns, and where each stands between the first (0) and the last (1)."""
+    """The times of a timeline: polls, and where each stands between the first (0) and the last (1)."""
 
-    moments: list[TurnRow]
+    polls: list[PollRow]
     at: NDArray[np.float64]
-    runs: list[slice]  # of moments that belong together: of one generation, without an unknown Rss between
+    runs: list[slice]  # of polls that belong together: of one generation, without an unknown Rss between
     rss: NDArray[np.float64]  # of all processes together; NaN: unknown
     held: dict[str, NDArray[np.float64]]  # by row, likewise
-    leaders: dict[int, dict[int, LookRow]]  # generation → number of the moment → look at its largest process
+    leaders: dict[int, dict[int, SnapshotRow]]  # generation → number of the poll → inspect its largest process
 
     @property
     def largest(self) -> float:
@@ -51,23 +51,24 @@ class Course:
         unknown = np.isnan(np.array([layer.held for layer in made])).any(axis=0)
         known = np.nansum(np.array([layer.held for layer in made]), axis=0)
         rest = np.where(unknown, np.maximum(self.rss - known, 0), 0)
-        return [*made, Layer("other", UNTOLD, rest)]
+        return [*made, Layer("other", IN_NO_ROW, rest)]
 
 
 def course(timeline: Timeline) -> Course:
-    """Of each turn the sums over all looks."""
-    moments = chosen(timeline.turns)
-    times = np.array([turn.time_ns for turn in moments], np.float64)
+    """Of each poll the sums over all snapshots."""
+    polls = chosen(timeline.polls)
+    times = np.array([poll.time_ns for poll in polls], np.float64)
     span = float(times[-1] - times[0]) or 1.0
-    rss = known(total(look.rss for look in turn.looks) if _looked(turn) else None for turn in moments)
+    rss = known(total(snapshot.rss for snapshot in poll.snapshots) if _inspected(poll) else None for poll in polls)
     held = {
-        row.name: known(total(look.rows.get(row.name) for look in turn.looks) for turn in moments) for row in rows.ALL
+        row.name: known(total(snapshot.rows.get(row.name) for snapshot in poll.snapshots) for poll in polls)
+        for row in rows.ALL
     }
-    return Course(moments, (times - times[0]) / span, _runs(moments, rss), rss, held, leaders(moments))
+    return Course(polls, (times - times[0]) / span, _runs(polls, rss), rss, held, leaders(polls))
 
 
-def _looked(turn: TurnRow) -> bool:
-    return bool(turn.looks) or turn.processes == 0
+def _inspected(poll: PollRow) -> bool:
+    return bool(poll.snapshots) or poll.processes == 0
 
 
 def known(numbers: Iterable[int | None]) -> NDArray[np.float64]:
@@ -75,23 +76,23 @@ def known(numbers: Iterable[int | None]) -> NDArray[np.float64]:
     return np.array([np.nan if number is None else number for number in numbers], np.float64)
 
 
-def chosen(turns: Sequence[TurnRow]) -> list[TurnRow]:
-    """At most MOST_MOMENTS of them: of each span of turns the one with most resident; and the first and the last."""
-    if len(turns) <= MOST_MOMENTS:
-        return list(turns)
-    edges = np.linspace(1, len(turns) - 1, MOST_MOMENTS - 1).round().astype(int).tolist()
+def chosen(polls: Sequence[PollRow]) -> list[PollRow]:
+    """At most MOST_POLLS of them: of each span of polls the one with most resident; and the first and the last."""
+    if len(polls) <= MOST_POLLS:
+        return list(polls)
+    edges = np.linspace(1, len(polls) - 1, MOST_POLLS - 1).round().astype(int).tolist()
     highest = [
-        max(turns[first:end], key=lambda turn: sum(look.rss or 0 for look in turn.looks))
+        max(polls[first:end], key=lambda poll: sum(snapshot.rss or 0 for snapshot in poll.snapshots))
         for first, end in zip(edges, edges[1:])
     ]
-    return [turns[0], *highest, turns[-1]]
+    return [polls[0], *highest, polls[-1]]
 
 
-def _runs(moments: Sequence[TurnRow], rss: NDArray[np.float64]) -> list[slice]:
+def _runs(polls: Sequence[PollRow], rss: NDArray[np.float64]) -> list[slice]:
     runs = []
     first = 0
-    for place in range(1, len(moments) + 1):
-        ends = place == len(moments) or moments[place].generation != moments[place - 1].generation
+    for place in range(1, len(polls) + 1):
+        ends = place == len(polls) or polls[place].generation != polls[place - 1].generation
         if ends or np.isnan(rss[place]) or np.isnan(rss[first]):
             if not np.isnan(rss[first]):
                 runs.append(slice(first, place))
@@ -99,17 +100,17 @@ def _runs(moments: Sequence[TurnRow], rss: NDArray[np.float64]) -> list[slice]:
     return runs
 
 
-def leaders(moments: Sequence[TurnRow]) -> dict[int, dict[int, LookRow]]:
-    """Of each generation the looks at the process that was the largest when it was last seen."""
+def leaders(polls: Sequence[PollRow]) -> dict[int, dict[int, SnapshotRow]]:
+    """Of each generation the snapshots of the process that was the largest when it was last seen."""
     last: dict[int, int] = {}
-    for turn in moments:
-        if turn.looks:
-            last[turn.generation] = turn.looks[0].process
-    made: dict[int, dict[int, LookRow]] = {generation: {} for generation in last}
-    for number, turn in enumerate(moments):
-        for look in turn.looks:
-            if look.process == last[turn.generation]:
-                made[turn.generation][number] = look
+    for poll in polls:
+        if poll.snapshots:
+            last[poll.generation] = poll.snapshots[0].process
+    made: dict[int, dict[int, SnapshotRow]] = {generation: {} for generation in last}
+    for number, poll in enumerate(polls):
+        for snapshot in poll.snapshots:
+            if snapshot.process == last[poll.generation]:
+                made[poll.generation][number] = snapshot
     return made
 
 
@@ -135,7 +136,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Detail:
-    """What the bodies of the leaders' looks say over time."""
+    """What the bodies of the leaders' snapshots say over time."""
 
     findings: dict[str, dict[int, int | None]] = field(default_factory=lambda: defaultdict(dict))
     arenas: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict)  # by name, by row; NaN: not there
@@ -148,36 +149,36 @@ def detail(
     course: Course, details: Details, arenas: Sequence[str], sizes: Sequence[int], stacks: Sequence[str]
 ) -> Detail:
     """Read the bodies once. `arenas`, `sizes`, `stacks`: those that are shown."""
-    many = len(course.moments)
+    many = len(course.polls)
     made = Detail()
     names = [row.name for row in ROWS]
     made.arenas = {name: {row: np.full(many, np.nan) for row in names} for name in arenas}
     made.resident = {name: np.full(many, np.nan) for name in arenas}
     made.sizes = {size: np.full(many, np.nan) for size in sizes}
     made.stacks = {stack: np.full(many, np.nan) for stack in stacks}
-    for looks in course.leaders.values():
-        for moment, look in looks.items():
-            body = details.body(look.id)
+    for snapshots in course.leaders.values():
+        for poll, snapshot in snapshots.items():
+            body = details.body(snapshot.id)
             for rule, bytes_ in body["findings"].items():
-                made.findings[rule][moment] = bytes_
-            _add_arenas(made, moment, body["arenas"])
+                made.findings[rule][poll] = bytes_
+            _add_arenas(made, poll, body["arenas"])
             for chunk, held in made.sizes.items():
                 count = body["sizes"].get(str(chunk), 0)
-                held[moment] = np.nan if count is None else count * chunk
+                held[poll] = np.nan if count is None else count * chunk
             sites = group_of(body["sites"]) if "sites" in body else None
             for stack, held in made.stacks.items():
-                held[moment] = _number(sites.held(stack).bytes if sites else None)
+                held[poll] = _number(sites.held(stack).bytes if sites else None)
     return made
 
 
-def _add_arenas(made: Detail, moment: int, arenas: Mapping[str, Any]) -> None:
+def _add_arenas(made: Detail, poll: int, arenas: Mapping[str, Any]) -> None:
     there = {each["name"]: each for each in arenas.values()}
     for name, held in made.arenas.items():
         arena = there.get(name)
         rows_ = arena["rows"] if arena else {}
         for row, values in held.items():
-            values[moment] = _number(rows_.get(row, 0))
-        made.resident[name][moment] = _number(arena["resident"] if arena else 0)
+            values[poll] = _number(rows_.get(row, 0))
+        made.resident[name][poll] = _number(arena["resident"] if arena else 0)
 
 
 def _number(value: Any) -> float:
@@ -186,18 +187,18 @@ def _number(value: Any) -> float:
 
 def findings(course: Course, detail: Detail) -> list[Found]:
     """The findings with their times, those of most bytes first."""
-    generations = [turn.generation for turn in course.moments]
-    seen = sorted(number for looks in course.leaders.values() for number in looks)
+    generations = [poll.generation for poll in course.polls]
+    seen = sorted(number for snapshots in course.leaders.values() for number in snapshots)
     behind = {one: other for one, other in zip(seen, seen[1:]) if generations[one] == generations[other]}
     found = []
     for rule, held in detail.findings.items():
         largest = [bytes_ for bytes_ in held.values() if bytes_ is not None]
         spans: list[list[int]] = []
-        for moment in sorted(held):
-            if spans and behind.get(spans[-1][1]) == moment:
-                spans[-1][1] = moment
+        for poll in sorted(held):
+            if spans and behind.get(spans[-1][1]) == poll:
+                spans[-1][1] = poll
             else:
-                spans.append([moment, moment])
+                spans.append([poll, poll])
         marks = [_mark(course.at[first], course.at[last]) for first, last in spans]
         found.append(Found(printable(rule), max(largest, default=None), marks))
     return sorted(found, key=lambda each: -(each.largest or 0))
@@ -209,11 +210,11 @@ def _mark(first: float, last: float, least: float = 0.004) -> Stretch:
 
 
 def largest_arenas(course: Course, details: Details) -> list[str]:
-    """The arenas that were largest at the first or the last look at any leader, by name."""
+    """The arenas that were largest at the first or the last snapshot of any leader, by name."""
     held: dict[str, int] = {}
-    for looks in course.leaders.values():
-        for moment in {min(looks), max(looks)}:
-            for arena in details.body(looks[moment].id)["arenas"].values():
+    for snapshots in course.leaders.values():
+        for poll in {min(snapshots), max(snapshots)}:
+            for arena in details.body(snapshots[poll].id)["arenas"].values():
                 name = str(arena["name"])
                 held[name] = max(held.get(name, 0), int(arena["resident"] or 0))
     return sorted(held, key=lambda name: -held[name])[:SHOWN_ARENAS]

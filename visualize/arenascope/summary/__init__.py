@@ -27,10 +27,10 @@ from arenascope.summary.heaps import (
     Thread,
     Tunables,
 )
-from arenascope.summary.ledger import Absent, Beside, Forecast, Ledger, Rows, Sums
+from arenascope.summary.ledger import Absent, Beside, Forecast, Resident, Rows, Sums
 from arenascope.summary.mappings import AnonymousMapping, AnonymousMemory, MappedFile, MappedFiles, Mappings
-from arenascope.summary.origin import Allocator, Doubt, Kernel, NotGlibc, Snapshot, Target
-from arenascope.summary.retained import HeldBy, HeldGraph, HeldType, Keeper, Kept
+from arenascope.summary.origin import Allocator, Consistency, Doubt, Kernel, NotGlibc, Target
+from arenascope.summary.retained import HeldBy, HeldGraph, HeldType, Pinned, PinnedBy
 from arenascope.summary.runtimes import ObjectClass, Objects, ObjectType, Ruby, Runtime, SizeClass, Slots, Space
 
 if TYPE_CHECKING:
@@ -47,15 +47,13 @@ __all__ = [
     "ByChunks",
     "ByShare",
     "ChunkSize",
+    "Consistency",
     "Doubt",
     "Forecast",
     "HeldBy",
     "HeldGraph",
     "HeldType",
-    "Keeper",
-    "Kept",
     "Kernel",
-    "Ledger",
     "Malloc",
     "MappedFile",
     "MappedFiles",
@@ -65,14 +63,16 @@ __all__ = [
     "ObjectType",
     "Objects",
     "Pin",
+    "Pinned",
+    "PinnedBy",
     "Releasable",
+    "Resident",
     "Rows",
     "Ruby",
     "Runtime",
     "Sharer",
     "SizeClass",
     "Slots",
-    "Snapshot",
     "Space",
     "StrandedPages",
     "Summary",
@@ -97,9 +97,9 @@ class Summary(NamedTuple):
 
     target: Target
     allocator: Allocator
-    snapshot: Snapshot
+    snapshot: Consistency
     kernel: Kernel
-    ledger: Ledger
+    ledger: Resident
     absent: Absent
     forecast: Forecast
     beside: Beside

@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 from typing import NamedTuple, Optional
 
-from arenascope.summary.ledger import Ledger, Sums
+from arenascope.summary.ledger import Resident, Sums
 
 
 class Tally(NamedTuple):
@@ -52,7 +52,7 @@ class Arena(NamedTuple):
     corrupt: bool
     locked: bool
     threads: tuple[Thread, ...]
-    ledger: Ledger
+    ledger: Resident
     sums: Sums
     chunks: Tallies
 

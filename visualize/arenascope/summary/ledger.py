@@ -45,7 +45,7 @@ class Rows:
         return tuple(self.held.values())
 
 
-class Ledger(Rows):
+class Resident(Rows):
     """The rows that are parts of Rss."""
 
     KIND = rows.RESIDENT

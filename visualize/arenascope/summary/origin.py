@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whose memory it is, and how it was looked at. Part of the schema "arenascope.summary/1"."""
+"""Whose memory it is, and how it was inspected. Part of the schema "arenascope.summary/1"."""
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
@@ -9,7 +9,7 @@ from arenascope import rows
 
 
 class Target(NamedTuple):
-    """What was looked at."""
+    """What was inspected."""
 
     kind: str
     dump_of: Optional[str]
@@ -48,8 +48,8 @@ class Allocator(NamedTuple):
         return (self.not_glibc.meanings if self.not_glibc else {}).get(row.name, row.meaning)
 
 
-class Snapshot(NamedTuple):
-    """How the look was taken, and what that means for its numbers."""
+class Consistency(NamedTuple):
+    """How the snapshot was taken, and what that means for its numbers."""
 
     mode: str
     pause_ms: Optional[float]

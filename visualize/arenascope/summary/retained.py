@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 from arenascope.graph import Owner, Several, Sum
 
 
-class Kept(NamedTuple):
+class Pinned(NamedTuple):
     """Pages with stranded bytes that only this keeps, and its part of those that others keep, too."""
 
     pages: int
@@ -24,7 +24,7 @@ class HeldType(NamedTuple):
     count: int  # type: ignore[assignment]
     bytes: int
     retained: int
-    kept: Kept
+    pinned: Pinned
 
 
 class HeldBy(NamedTuple):
@@ -32,17 +32,17 @@ class HeldBy(NamedTuple):
 
     owner: Owner
     retained: int
-    kept: Kept
+    pinned: Pinned
 
 
-class Keeper(NamedTuple):
+class PinnedBy(NamedTuple):
     """The chunks of one type that one owner holds."""
 
     type: Optional[str]
     owner: Optional[Owner]
     count: int  # type: ignore[assignment]
     bytes: int
-    kept: Kept
+    pinned: Pinned
 
 
 class HeldGraph(NamedTuple):
@@ -61,4 +61,4 @@ class HeldGraph(NamedTuple):
     types: tuple[HeldType, ...]
     owners: tuple[HeldBy, ...]
     several: Several
-    keepers: tuple[Keeper, ...]
+    pins: tuple[PinnedBy, ...]

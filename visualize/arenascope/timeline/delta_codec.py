@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A moment as bytes: whole (a frame), or as what differs from a frame.
+"""A digest as bytes: whole (a frame), or as what differs from a frame.
 
-A look refers to its frame alone, never to another look: so any look can go without harm to the others.
+A snapshot refers to its frame alone, never to another snapshot: so any snapshot can go without harm to the others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from arenascope import rows
-from arenascope.compare.digest import ArenaHeld, Group, HeapHeld, Moment, Named, Pages, PinsOf, Portion, Seen
-from arenascope.profile.site_digest import group_of
+from arenascope.compare.digest import ArenaHeld, Digest, Group, HeapHeld, Named, Pages, PinsOf, Portion, Seen
+from arenascope.profiles.site_digest import group_of
 from arenascope.timeline import shape
 from arenascope.timeline.columns import DamagedError
 
@@ -37,7 +37,7 @@ HIGHEST: Final = np.uint64(1 << 62)  # address
 
 @dataclass(frozen=True)
 class Frame:
-    """What looks are told by their difference from."""
+    """What snapshots are told by their difference from."""
 
     body: Json
     pages: Pages | None
@@ -89,13 +89,13 @@ def applied(base: Json, change: Json) -> Json:
     return made
 
 
-def body_of(moment: Moment, findings: Mapping[str, int | None], sites: Mapping[str, Any] | None = None) -> Json:
-    """All of a moment but its pages, its rows, and what only --graph and --objects know."""
+def body_of(digest: Digest, findings: Mapping[str, int | None], sites: Mapping[str, Any] | None = None) -> Json:
+    """All of a digest but its pages, its rows, and what only --graph and --objects know."""
     return {
         **({} if sites is None else {"sites": dict(sites)}),
-        "who": asdict(moment.who) | {"time": None, "time_ns": None},
-        "swap": moment.swap,
-        "chunks": {name: [each.bytes, each.count] for name, each in moment.chunks.items()},
+        "who": asdict(digest.who) | {"time": None, "time_ns": None},
+        "swap": digest.swap,
+        "chunks": {name: [each.bytes, each.count] for name, each in digest.chunks.items()},
         "arenas": {
             f"{address:x}": {
                 "name": each.name,
@@ -103,27 +103,27 @@ def body_of(moment: Moment, findings: Mapping[str, int | None], sites: Mapping[s
                 "in_use": [each.in_use.bytes, each.in_use.count],
                 "rows": {name: held for name, held in each.rows.items() if held != 0},
             }
-            for address, each in moment.arenas.items()
+            for address, each in digest.arenas.items()
         },
-        "heaps": {f"{start:x}": [f"{heap.arena:x}", heap.pages] for start, heap in moment.heaps.items()},
-        "sizes": {str(size): each.held.count for size, each in moment.sizes.listed.items()},
-        "pins": {str(size): [each.count, each.pages, each.stranded] for size, each in moment.pins.items()},
+        "heaps": {f"{start:x}": [f"{heap.arena:x}", heap.pages] for start, heap in digest.heaps.items()},
+        "sizes": {str(size): each.held.count for size, each in digest.sizes.listed.items()},
+        "pins": {str(size): [each.count, each.pages, each.stranded] for size, each in digest.pins.items()},
         "findings": dict(findings),
     }
 
 
-def moment_from(  # noqa: PLR0913, PLR0917 - the columns of a look
+def digest_from(  # noqa: PLR0913, PLR0917 - the columns of a snapshot
     body: Json,
     held: Mapping[str, int | None],
     rss: int | None,
     time: tuple[str, int],
     pages: Pages | None,
     groups: Mapping[str, Group],
-) -> Moment:
-    """The moment of a body, with its rows, its Rss and its time. `groups`: its types, owners, ... (groups.py)."""
+) -> Digest:
+    """The digest of a body, with its rows, its Rss and its time. `groups`: its types, owners, ... (named_totals.py)."""
     who = body["who"] | {"main_arenas": tuple(body["who"]["main_arenas"]), "time": time[0], "time_ns": time[1]}
     names = tuple(row.name for row in rows.RESIDENT)
-    return Moment(
+    return Digest(
         who=Seen(**who),
         rss=rss,
         swap=body["swap"],
@@ -175,7 +175,7 @@ def unpack_body(data: bytes, base: Frame | None) -> Json:
     try:
         return shape.body(applied(base.body, read))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        words = str(error) if isinstance(error, DamagedError) else "a look does not fit its frame"
+        words = str(error) if isinstance(error, DamagedError) else "a snapshot does not fit its frame"
         raise DamagedError(words) from None
 
 
@@ -204,7 +204,7 @@ def pack_pages(pages: Pages, page_size: int, base: Pages | None) -> bytes:
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of neighbouring pages of a look."""
+    """The runs of neighbouring pages of a snapshot."""
 
     page_size: int
     start: NDArray[np.uint64]  # address

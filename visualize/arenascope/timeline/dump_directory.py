@@ -177,9 +177,9 @@ class DumpFolder:
         os.close(self._fd)
 
 
-def _stamp(moment: datetime) -> str:
+def _stamp(when: datetime) -> str:
     """As dumps have it in their names: its order is that of time."""
-    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03}Z"
+    return f"{when:%Y%m%dT%H%M%S}.{when.microsecond // 1000:03}Z"
 
 
 def _send(descriptor: int, out: int, needed: int) -> None:

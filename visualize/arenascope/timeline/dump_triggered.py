@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The dumps of a watch: a look that meets a condition is kept whole."""
+"""The dumps of a watch: a snapshot that meets a condition is kept whole."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from arenascope.timeline.triggers import Triggers
 
 
-class DumpKeeper:
-    """Which looks become dumps, and where."""
+class TriggeredDumps:
+    """Which snapshots become dumps, and where."""
 
     def __init__(self, triggers: Triggers, folder: DumpFolder, say: Callable[[str], None]) -> None:
         """`say`: tells the user a line."""
@@ -26,8 +26,8 @@ class DumpKeeper:
         self._folder: Final = folder
         self._say: Final = say
 
-    def look(self, process: Process, summary: Summary, dump: Dump) -> str | None:
-        """Keep the dump of a look, if there is a reason. What there is to say of it; None: nothing."""
+    def keep_dump(self, process: Process, summary: Summary, dump: Dump) -> str | None:
+        """Keep the dump of a snapshot, if there is a reason. What there is to say of it; None: nothing."""
         reasons = self.triggers.due(process, summary, dump)
         if not reasons:
             return None
@@ -41,11 +41,11 @@ class DumpKeeper:
         self._say(said)
         return said
 
-    def besides(self, looked: Collection[Identity]) -> list[str]:
+    def besides(self, taken: Collection[Identity]) -> list[str]:
         """What there is to say beside dumps: what was noticed too late for one, and what nobody notices here."""
         said = self.triggers.absent()
-        for identity, notice in self.triggers.lost(looked):
-            said.append(f"no dump ({notice.kind}: {notice.says}): no look at process {identity.pid} came in time")
+        for identity, notice in self.triggers.lost(taken):
+            said.append(f"no dump ({notice.kind}: {notice.says}): no snapshot of process {identity.pid} came in time")
         for line in said:
             self._say(line)
         return said

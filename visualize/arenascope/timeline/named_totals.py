@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Types, owners, lost chunks and objects of a look at all memory (--graph, --objects), as a timeline keeps them."""
+"""Types, owners, lost chunks and objects of a snapshot of all memory (--graph, --objects), as a timeline keeps them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from arenascope.timeline.delta_codec import unpack_json
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from arenascope.compare.digest import Moment
+    from arenascope.compare.digest import Digest
 
     Json = dict[str, Any]
 
-KINDS: Final = ("types", "owners", "leaks", "objects", "classes")  # of a moment
+KINDS: Final = ("types", "owners", "leaks", "objects", "classes")  # of a digest
 MOST: Final = 200  # names of each kind: those with most bytes
 LONGEST: Final = 300  # characters of a title
 MOST_KEY: Final = 2000  # of what tells a thing from others: one with more is among the others
 
 
-def told(moment: Moment) -> Json | None:
-    """What is kept of a look. None: it had neither option."""
-    held = {kind: getattr(moment, kind) for kind in KINDS}
-    return {kind: _told(group) for kind, group in held.items() if group is not None} or None
+def packed(digest: Digest) -> Json | None:
+    """What is kept of a snapshot. None: it had neither option."""
+    held = {kind: getattr(digest, kind) for kind in KINDS}
+    return {kind: _packed(group) for kind, group in held.items() if group is not None} or None
 
 
-def _told(group: Group) -> Json:
+def _packed(group: Group) -> Json:
     order = sorted(group.listed.items(), key=lambda each: -(each[1].held.bytes or 0))
     named = [(json.dumps(key, separators=(",", ":")), held) for key, held in order]
     shown = [each for each in named if len(each[0]) <= MOST_KEY][:MOST]
@@ -47,20 +47,20 @@ def _sum(numbers: list[int | None]) -> int | None:
 
 
 def groups_from(body: Mapping[str, Any]) -> dict[str, Group]:
-    """The same as groups of a moment, by kind."""
+    """The same as groups of a digest, by kind."""
     return {
         kind: Group(
-            {key_from(key): Named(str(held[0]), Portion(held[1], held[2])) for key, held in told["listed"].items()},
-            bool(told["whole"]),
-            NOTHING if told["whole"] else Portion(*told["others"]),
+            {key_from(key): Named(str(held[0]), Portion(held[1], held[2])) for key, held in packed["listed"].items()},
+            bool(packed["whole"]),
+            NOTHING if packed["whole"] else Portion(*packed["others"]),
         )
-        for kind, told in body.items()
+        for kind, packed in body.items()
         if kind in KINDS
     }
 
 
 def key_from(text: str) -> Hashable:
-    """What tells a thing from others, as a moment has it."""
+    """What tells a thing from others, as a digest has it."""
 
     def made(value: Any) -> Any:
         return tuple(made(each) for each in value) if isinstance(value, list) else value

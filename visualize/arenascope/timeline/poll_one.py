@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One look at one process for a timeline, in the mode that disturbs it least."""
+"""One snapshot of one process for a timeline, in the mode that disturbs it least."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Callable
 
-from arenascope.compare import moment_of
+from arenascope.compare import digest_of
 from arenascope.findings import Facts, judge
-from arenascope.snapshot import capture
+from arenascope.snapshot import take_snapshot
 from arenascope.summary import summarize
 from arenascope.timeline.process_group import process_at
 from arenascope.timeline.store import Member, Taken
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.dump import Dump
-    from arenascope.profile.site_digest import Stacks
+    from arenascope.profiles.site_digest import Stacks
     from arenascope.summary import Summary
     from arenascope.timeline.process_group import Process
 
@@ -43,21 +43,21 @@ def take(
     also: Callable[[Process, Summary, Dump], None] | None = None,
     sites: Stacks | None = None,
 ) -> Taken | None:
-    """None: the process has ended, and its PID may be another's. ArenascopeError: the look is not possible.
+    """None: the process has ended, and its PID may be another's. ArenascopeError: the snapshot is not possible.
 
-    `also` gets what the look has found, while its dump is open. `sites` knows the call stacks of looks before; without
-    it, none are kept.
+    `also` gets what the snapshot has found, while its dump is open. `sites` knows the call stacks of snapshots before;
+    without it, none are kept.
     """
     member = Member(process.identity, process.parent, process.comm, process.exe, process.cmdline)
-    with redirect_stderr(io.StringIO()):  # the remarks of each look are those of the first
-        look = capture(str(process.pid), how)
-        summary = summarize(look.dump, from_dump=False)
+    with redirect_stderr(io.StringIO()):  # the remarks of each snapshot are those of the first
+        snapshot = take_snapshot(str(process.pid), how)
+        summary = summarize(snapshot.dump, from_dump=False)
     if not still(process):
         return None
     if also:
-        also(process, summary, look.dump)
-    moment = moment_of(look.dump, summary)
+        also(process, summary, snapshot.dump)
+    digest = digest_of(snapshot.dump, summary)
     with redirect_stderr(io.StringIO()):
-        stacks = sites.of(look.dump) if sites else None
+        stacks = sites.of(snapshot.dump) if sites else None
     findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}
-    return Taken(member, moment, moment.who.time_ns or time.time_ns(), findings, stacks)
+    return Taken(member, digest, digest.who.time_ns or time.time_ns(), findings, stacks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The processes that a timeline is about: by PID, by command or by cgroup, found anew at each turn."""
+"""The processes that a timeline is about: by PID, by command or by cgroup, found anew at each poll."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def files_of(pid: int) -> Path:
 
 
 def _is_new(process: Process) -> bool:
-    """Whether a process that was not there before is one of its own, and no clone that a look has made.
+    """Whether a process that was not there before is one of its own, and no clone that a snapshot has made.
 
-    A clone is traced until it is killed. A process that is looked at just now is, too: it is new at the next turn.
+    A clone is traced until it is killed. A process that is inspected just now is, too: it is new at the next poll.
     """
     found = re.search(r"^TracerPid:\s*([0-9]+)$", _read(process.files / "status"), re.MULTILINE)
     tracer = _read(PROC / found[1] / "comm").strip() if found and int(found[1]) else ""
@@ -171,7 +171,7 @@ class Watched:
         self._met: set[Identity] = set()
 
     def members(self) -> list[Process]:
-        """The processes of now, the largest first. The clone that somebody's look reads is none of them."""
+        """The processes of now, the largest first. The clone that somebody's snapshot reads is none of them."""
         chosen = self.choose(all_processes())
         found = [each for each in chosen if each.identity in self._met or _is_new(each)]
         self._met = {each.identity for each in found}
@@ -241,7 +241,7 @@ class OfPid(Watched):
     def __init__(self, first: Process) -> None:
         """`first`: what the user has named."""
         super().__init__()
-        self._met.add(first.identity)  # it may be looked at just now
+        self._met.add(first.identity)  # it may be inspected just now
         self.exe: Final = first.exe
         self.cmdline: Final = first.cmdline
         self.uid: Final = first.uid

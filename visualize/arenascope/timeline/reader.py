@@ -23,12 +23,12 @@ from arenascope.timeline import delta_codec, shape
 from arenascope.timeline.columns import DamagedError, check_schema, select
 from arenascope.timeline.named_totals import groups_from, unpacked
 from arenascope.timeline.own_copy import untouchable
-from arenascope.timeline.store import TURN_COLUMNS, TurnHead, check_version, is_timeline
+from arenascope.timeline.store import POLL_COLUMNS, PollHead, check_version, is_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from arenascope.compare import Moment
+    from arenascope.compare import Digest
 
 BEFORE_LAST: Final = re.compile(r"-(\d+(?:\.\d+)?)(s|m|h|d)")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -45,8 +45,8 @@ DAMAGED: Final = (
 
 
 @dataclass(frozen=True)
-class LookRow:
-    """A look: the numbers of one process."""
+class SnapshotRow:
+    """A snapshot: the numbers of one process."""
 
     id: int
     process: int
@@ -58,11 +58,11 @@ class LookRow:
 
 
 @dataclass(frozen=True)
-class TurnRow(TurnHead):
-    """A turn and its looks, the largest process first."""
+class PollRow(PollHead):
+    """A poll and its snapshots, the largest process first."""
 
     id: int
-    looks: tuple[LookRow, ...]
+    snapshots: tuple[SnapshotRow, ...]
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class ProcessRow:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All of a timeline but the details of its looks."""
+    """All of a timeline but the details of its snapshots."""
 
     about: Mapping[str, str]
     processes: tuple[ProcessRow, ...]
-    turns: tuple[TurnRow, ...]
+    polls: tuple[PollRow, ...]
 
 
 @contextmanager
@@ -134,60 +134,64 @@ def read_from(db: sqlite3.Connection) -> Timeline:
         ProcessRow(*row) for row in select(db, "processes", [each.name for each in fields(ProcessRow)], "ORDER BY id")
     )
     pids = {each.id: each.pid for each in processes}
-    looks: dict[int, list[LookRow]] = {}
-    columns = ("turn", "id", "process", "time_ns", "exact", "rss", "rows")
-    for turn, number, process, time_ns, exact, rss, rows in select(db, "looks", columns, "ORDER BY turn, rss DESC, id"):
+    snapshots: dict[int, list[SnapshotRow]] = {}
+    columns = ("poll", "id", "process", "time_ns", "exact", "rss", "rows")
+    for poll, number, process, time_ns, exact, rss, rows in select(
+        db, "snapshots", columns, "ORDER BY poll, rss DESC, id"
+    ):
         if process not in pids:
-            raise DamagedError("a look is at a process that is not there")
-        look = LookRow(number, process, pids[process], time_ns, bool(exact), rss, shape.rows(rows))
-        looks.setdefault(turn, []).append(look)
-    turns = tuple(
-        TurnRow(*[*row, tuple(looks.pop(row[-1], ()))])
-        for row in select(db, "turns", (*TURN_COLUMNS, "id"), "ORDER BY id")
+            raise DamagedError("a snapshot is of a process that is not there")
+        snapshot = SnapshotRow(number, process, pids[process], time_ns, bool(exact), rss, shape.rows(rows))
+        snapshots.setdefault(poll, []).append(snapshot)
+    polls = tuple(
+        PollRow(*[*row, tuple(snapshots.pop(row[-1], ()))])
+        for row in select(db, "polls", (*POLL_COLUMNS, "id"), "ORDER BY id")
     )
-    if looks:
-        raise DamagedError("a look is of a turn that is not there")
-    return Timeline(dict(select(db, "about", ("name", "value"))), processes, turns)
+    if snapshots:
+        raise DamagedError("a snapshot is of a poll that is not there")
+    return Timeline(dict(select(db, "about", ("name", "value"))), processes, polls)
 
 
-def moment_of_look(path: str, look: int) -> tuple[Moment, dict[str, int | None]]:
-    """Everything that is kept of a look, and its findings."""
+def digest_of_snapshot(path: str, snapshot: int) -> tuple[Digest, dict[str, int | None]]:
+    """Everything that is kept of a snapshot, and its findings."""
     with opened(path) as db:
         columns = ("time_ns", "rss", "rows", "body", "pages", "frame")
-        row = next(select(db, "looks", columns, "WHERE id = ?", (look,)), None)
+        row = next(select(db, "snapshots", columns, "WHERE id = ?", (snapshot,)), None)
         if row is None:
-            raise ArenascopeError(Code.NO_TARGET, f"'{path}' no longer has this look: it was thinned out")
+            raise ArenascopeError(Code.NO_TARGET, f"'{path}' no longer has this snapshot: it was thinned out")
         time_ns, rss, rows, body, pages, frame = row
         base = frame_of(db, frame, with_pages=True)
         whole = delta_codec.unpack_body(body, base)
         states = delta_codec.unpack_pages(pages, base.pages) if pages else None
-        named = {kind: group for _, told in groups_in(db, {look}) for kind, group in groups_from(told).items()}
-        moment = delta_codec.moment_from(whole, shape.rows(rows), rss, (time_words(time_ns), time_ns), states, named)
-        return moment, whole["findings"]
+        named = {
+            kind: group for _, to_json in groups_in(db, {snapshot}) for kind, group in groups_from(to_json).items()
+        }
+        digest = delta_codec.digest_from(whole, shape.rows(rows), rss, (time_words(time_ns), time_ns), states, named)
+        return digest, whole["findings"]
 
 
-def moment_at(path: str, when: str, *, named: bool = False) -> Moment:
-    """The look at or before a time, "TIME" or "TIME,PID". Without a PID: at the largest process.
+def digest_at(path: str, when: str, *, named: bool = False) -> Digest:
+    """The snapshot of or before a time, "TIME" or "TIME,PID". Without a PID: at the largest process.
 
-    `named`: the look with types and owners at or before then.
+    `named`: the snapshot with types and owners at or before then.
     """
     time, _, pid = when.partition(",")
-    wanted = looks_with_groups(path) if named else None
+    wanted = snapshots_with_groups(path) if named else None
 
-    def first(turn: TurnRow) -> LookRow | None:
-        there = (look for look in turn.looks if not pid or str(look.pid) == pid)
-        return next((look for look in there if wanted is None or look.id in wanted), None)
+    def first(poll: PollRow) -> SnapshotRow | None:
+        there = (snapshot for snapshot in poll.snapshots if not pid or str(snapshot.pid) == pid)
+        return next((snapshot for snapshot in there if wanted is None or snapshot.id in wanted), None)
 
-    looks = [(turn.time_ns, look) for turn in read(path).turns for look in [first(turn)] if look]
-    if not looks:
-        words = f"no look at process {pid}" if pid else "no look"
+    snapshots = [(poll.time_ns, snapshot) for poll in read(path).polls for snapshot in [first(poll)] if snapshot]
+    if not snapshots:
+        words = f"no snapshot of process {pid}" if pid else "no snapshot"
         words += " with types and owners (watch --graph keeps some)" if named else ""
         raise ArenascopeError(Code.NO_TARGET, f"'{path}' has {words}")
-    limit = _time(time, looks[0][0], looks[-1][0])
-    found = [look for time_ns, look in looks if time_ns <= limit]
+    limit = _time(time, snapshots[0][0], snapshots[-1][0])
+    found = [snapshot for time_ns, snapshot in snapshots if time_ns <= limit]
     if not found:
-        raise ArenascopeError(Code.NO_TARGET, f"'{path}' begins later, at {time_words(looks[0][0])}")
-    return moment_of_look(path, found[-1].id)[0]
+        raise ArenascopeError(Code.NO_TARGET, f"'{path}' begins later, at {time_words(snapshots[0][0])}")
+    return digest_of_snapshot(path, found[-1].id)[0]
 
 
 def _time(words: str, first: int, last: int) -> int:
@@ -203,93 +207,96 @@ def _time(words: str, first: int, last: int) -> int:
     except ValueError:
         raise ArenascopeError(
             Code.USAGE,
-            f"{words} is not a time of a timeline: write first, last, -10m (before the last look), 14:03 or "
+            f"{words} is not a time of a timeline: write first, last, -10m (before the last snapshot), 14:03 or "
             "2026-01-31T14:03:00 (UTC)",
         ) from None
     made = made if made.tzinfo else made.replace(tzinfo=timezone.utc)
     return int(made.timestamp() * 1e9) + (10**9 - 1 if "." not in text else 10**6 - 1)
 
 
-def told(timeline: Timeline, findings: Mapping[int, Mapping[str, int | None]]) -> dict[str, Any]:
-    """As JSON, schema "arenascope.timeline/1". `findings`: of looks, by id."""
+def to_json(timeline: Timeline, findings: Mapping[int, Mapping[str, int | None]]) -> dict[str, Any]:
+    """As JSON, schema "arenascope.timeline/1". `findings`: of snapshots, by id."""
     return {
         "schema": "arenascope.timeline/1",
         "about": dict(timeline.about),
         "processes": [
             {name: value for name, value in vars(each).items() if name != "id"} for each in timeline.processes
         ],
-        "turns": [
+        "polls": [
             {
-                "time": time_words(turn.time_ns),
-                "generation": turn.generation,
-                "processes": turn.processes,
-                "cost_ms": turn.cost_us / 1000,
-                "interval_s": turn.interval_ms / 1000,
-                "says": turn.says,
-                "looks": [
+                "time": time_words(poll.time_ns),
+                "generation": poll.generation,
+                "processes": poll.processes,
+                "cost_ms": poll.cost_us / 1000,
+                "interval_s": poll.interval_ms / 1000,
+                "notes": poll.notes,
+                "snapshots": [
                     {
-                        "pid": look.pid,
-                        "time": time_words(look.time_ns),
-                        "exact": look.exact,
-                        "rss": look.rss,
-                        "rows": dict(look.rows),
-                        "findings": dict(findings.get(look.id, {})),
+                        "pid": snapshot.pid,
+                        "time": time_words(snapshot.time_ns),
+                        "exact": snapshot.exact,
+                        "rss": snapshot.rss,
+                        "rows": dict(snapshot.rows),
+                        "findings": dict(findings.get(snapshot.id, {})),
                     }
-                    for look in turn.looks
+                    for snapshot in poll.snapshots
                 ],
             }
-            for turn in timeline.turns
+            for poll in timeline.polls
         ],
     }
 
 
 def findings_of(path: str) -> dict[int, dict[str, int | None]]:
-    """The findings of each look, by the look's id."""
-    return {look: body["findings"] for look, body in bodies(path)}
+    """The findings of each snapshot, by the snapshot's id."""
+    return {snapshot: body["findings"] for snapshot, body in bodies(path)}
 
 
-def bodies(path: str, looks: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What is kept of each of these looks (None: of all) but its pages, by the look's id: each frame is read once."""
+def bodies(path: str, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What is kept of each of these snapshots (None: of all) but its pages, by the snapshot's id.
+
+    Each frame is read once.
+    """
     with opened(path) as db:
         last, base = None, delta_codec.Frame({}, None)
-        for look, frame, body in select(db, "looks", ("id", "frame", "body"), "ORDER BY frame, id"):
-            if looks is not None and look not in looks:
+        for snapshot, frame, body in select(db, "snapshots", ("id", "frame", "body"), "ORDER BY frame, id"):
+            if snapshots is not None and snapshot not in snapshots:
                 continue
             if frame != last:
                 last, base = frame, frame_of(db, frame, with_pages=False)
-            yield look, delta_codec.unpack_body(body, base)
+            yield snapshot, delta_codec.unpack_body(body, base)
 
 
-def groups_of(path: str, looks: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Types, owners and objects (groups.py) of these looks (None: of all) that have some, by the look's id."""
+def groups_of(path: str, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Types, owners and objects (named_totals.py) of these snapshots (None: of all), where they have some."""
     with opened(path) as db:
-        yield from groups_in(db, looks)
+        yield from groups_in(db, snapshots)
 
 
-def groups_in(db: sqlite3.Connection, looks: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def groups_in(db: sqlite3.Connection, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Likewise, of a file that is open."""
-    for look in _with_groups(db):
-        if looks is None or look in looks:
-            for (body,) in select(db, "groups", ("body",), "WHERE look = ?", (look,)):
-                yield look, unpacked(body)
+    for snapshot in _with_groups(db):
+        if snapshots is None or snapshot in snapshots:
+            for (body,) in select(db, "groups", ("body",), "WHERE snapshot = ?", (snapshot,)):
+                yield snapshot, unpacked(body)
 
 
-def looks_with_groups(path: str) -> set[int]:
-    """The looks that have types, owners or objects, by id."""
+def snapshots_with_groups(path: str) -> set[int]:
+    """The snapshots that have types, owners or objects, by id."""
     with opened(path) as db:
         return set(_with_groups(db))
 
 
 def _with_groups(db: sqlite3.Connection) -> list[int]:
-    """The looks that have some."""
-    return [look for (look,) in select(db, "groups", ("look",), "ORDER BY look")]
+    """The snapshots that have some."""
+    return [snapshot for (snapshot,) in select(db, "groups", ("snapshot",), "ORDER BY snapshot")]
 
 
 def frame_of(db: sqlite3.Connection, frame: int, *, with_pages: bool) -> delta_codec.Frame:
-    """What the looks of a frame are told by their difference from."""
+    """What the snapshots of a frame are told by their difference from."""
     row = next(select(db, "frames", ("body", "pages"), "WHERE id = ?", (frame,)), None)
     if row is None:
-        raise DamagedError("a look is told by its difference from a frame that is not there")
+        raise DamagedError("a snapshot is told by its difference from a frame that is not there")
     body, pages = row
     return delta_codec.Frame(
         delta_codec.unpack_body(body, None), delta_codec.unpack_pages(pages, None) if pages and with_pages else None

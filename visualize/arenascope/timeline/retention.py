@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which turns of a timeline go as they grow old: the older, the fewer stay."""
+"""Which polls of a timeline go as they grow old: the older, the fewer stay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 STEPS: Final = ((HOUR, 0), (DAY, 60 * SECOND), (WEEK, 600 * SECOND))
-"""Up to this age, one turn stays of so much time."""
+"""Up to this age, one poll stays of so much time."""
 LAST_STEP: Final = HOUR
-ENDS_STAY: Final = 8  # up to this factor, the first and the last turn of each generation do
+ENDS_STAY: Final = 8  # up to this factor, the first and the last poll of each generation do
 
 
-class TurnTime(NamedTuple):
-    """A turn, as far as its age matters."""
+class PollTime(NamedTuple):
+    """A poll, as far as its age matters."""
 
     id: int
     time_ns: int
@@ -27,24 +27,24 @@ class TurnTime(NamedTuple):
     deep: bool = False  # it has types and owners: rarer, and what stays of a span if there is one
 
 
-def surplus(turns: Sequence[TurnTime], now_ns: int, factor: int = 1) -> list[int]:
-    """The turns that go, by id. `factor`: how much coarser than STEPS; `turns`: in the order of time."""
-    slots = [_slot(turn, now_ns, factor) for turn in turns]
-    stays: dict[tuple[int, int], TurnTime] = {}
-    for slot, turn in zip(slots, turns):
-        if slot not in stays or (turn.deep and not stays[slot].deep):
-            stays[slot] = turn
+def surplus(polls: Sequence[PollTime], now_ns: int, factor: int = 1) -> list[int]:
+    """The polls that go, by id. `factor`: how much coarser than STEPS; `polls`: in the order of time."""
+    slots = [_slot(poll, now_ns, factor) for poll in polls]
+    stays: dict[tuple[int, int], PollTime] = {}
+    for slot, poll in zip(slots, polls):
+        if slot not in stays or (poll.deep and not stays[slot].deep):
+            stays[slot] = poll
     return [
-        turn.id
-        for place, (slot, turn) in enumerate(zip(slots, turns))
-        if stays[slot] is not turn and not (factor <= ENDS_STAY and _is_end(turns, place)) and place + 1 < len(turns)
+        poll.id
+        for place, (slot, poll) in enumerate(zip(slots, polls))
+        if stays[slot] is not poll and not (factor <= ENDS_STAY and _is_end(polls, place)) and place + 1 < len(polls)
     ]
 
 
-def _slot(turn: TurnTime, now_ns: int, factor: int) -> tuple[int, int]:
-    """The span of time of which one turn stays."""
-    step = _step(now_ns - turn.time_ns, factor)
-    return (step, turn.time_ns // step) if step else (0, turn.id)
+def _slot(poll: PollTime, now_ns: int, factor: int) -> tuple[int, int]:
+    """The span of time of which one poll stays."""
+    step = _step(now_ns - poll.time_ns, factor)
+    return (step, poll.time_ns // step) if step else (0, poll.id)
 
 
 def _step(age: int, factor: int) -> int:
@@ -56,11 +56,11 @@ def _step(age: int, factor: int) -> int:
     return LAST_STEP * factor
 
 
-def _is_end(turns: Sequence[TurnTime], place: int) -> bool:
-    here = turns[place].generation
+def _is_end(polls: Sequence[PollTime], place: int) -> bool:
+    here = polls[place].generation
     return (
         place == 0
-        or turns[place - 1].generation != here
-        or turns[place + 1 : place + 2] == []
-        or (turns[place + 1].generation != here)
+        or polls[place - 1].generation != here
+        or polls[place + 1 : place + 2] == []
+        or (polls[place + 1].generation != here)
     )

@@ -12,14 +12,14 @@ CREATE TABLE processes (
     cmdline TEXT NOT NULL,
     UNIQUE (boot, pid, started)
 );
-CREATE TABLE turns (
+CREATE TABLE polls (
     id INTEGER PRIMARY KEY,
     time_ns INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     processes INTEGER NOT NULL,
     cost_us INTEGER NOT NULL,
     interval_ms INTEGER NOT NULL,
-    says TEXT
+    notes TEXT
 );
 CREATE TABLE frames (
     id INTEGER PRIMARY KEY,
@@ -27,9 +27,9 @@ CREATE TABLE frames (
     body BLOB NOT NULL,
     pages BLOB
 );
-CREATE TABLE looks (
+CREATE TABLE snapshots (
     id INTEGER PRIMARY KEY,
-    turn INTEGER NOT NULL REFERENCES turns (id),
+    poll INTEGER NOT NULL REFERENCES polls (id),
     process INTEGER NOT NULL REFERENCES processes (id),
     time_ns INTEGER NOT NULL,
     exact INTEGER NOT NULL,
@@ -40,9 +40,9 @@ CREATE TABLE looks (
     pages BLOB
 );
 CREATE TABLE groups (
-    look INTEGER PRIMARY KEY REFERENCES looks (id),
+    snapshot INTEGER PRIMARY KEY REFERENCES snapshots (id),
     body BLOB NOT NULL
 );
-CREATE INDEX looks_by_turn ON looks (turn);
-CREATE INDEX looks_by_frame ON looks (frame);
+CREATE INDEX snapshots_by_poll ON snapshots (poll);
+CREATE INDEX snapshots_by_frame ON snapshots (frame);
 PRAGMA user_version = 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the JSON of a timeline must look like: rows, bodies, and types and owners. DamagedError: it does not."""
+"""What form the JSON of a timeline must have: rows, bodies, and types and owners. DamagedError: it does not."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ PARTS: Final = {"types": 0, "owners": None, "leaks": 2, "objects": 2, "classes":
 
 
 def rows(text: str) -> dict[str, int | None]:
-    """The rows of a look."""
+    """The rows of a snapshot."""
     try:
         made = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedError("looks.rows is not JSON") from None
-    _numbers(_mapping(made, "looks.rows").values(), "looks.rows")
+        raise DamagedError("snapshots.rows is not JSON") from None
+    _numbers(_mapping(made, "snapshots.rows").values(), "snapshots.rows")
     return dict(made)
 
 
 def body(made: Any) -> Json:
-    """What is kept of a look but its rows and pages."""
-    whole = _mapping(made, "a look")
+    """What is kept of a snapshot but its rows and pages."""
+    whole = _mapping(made, "a snapshot")
     _who(_part(whole, "who"))
     _numbers([whole.get("swap", "")], "swap")
     for name, many in (("chunks", 2), ("pins", 3)):
@@ -69,16 +69,16 @@ def body(made: Any) -> Json:
 def _who(who: Json) -> None:
     for each in fields(Seen):
         if type(who.get(each.name, NONE)) not in KINDS_OF[str(each.type)]:
-            raise DamagedError(f"'{each.name}' of a look is not as it should be")
+            raise DamagedError(f"'{each.name}' of a snapshot is not as it should be")
     if set(who) != {each.name for each in fields(Seen)} or who["page_size"] not in PAGE_SIZES:
-        raise DamagedError("'who' of a look is not as it should be")
+        raise DamagedError("'who' of a snapshot is not as it should be")
     _numbers([who["pid"], *who["main_arenas"]], "who")
 
 
 def _arena(address: str, arena: Any) -> None:
     held = _mapping(arena, "arenas")
     if not ADDRESS.fullmatch(address) or type(held.get("name")) is not str:
-        raise DamagedError("'arenas' of a look is not as it should be")
+        raise DamagedError("'arenas' of a snapshot is not as it should be")
     _numbers([held.get("resident", "")], "arenas")
     _list(held.get("in_use"), 2, "arenas")
     _numbers(_part(held, "rows").values(), "arenas")
@@ -92,40 +92,40 @@ def _heap(address: str, heap: Any) -> None:
         and ADDRESS.fullmatch(heap[0])
         and 0 <= heap[1] < LIMIT >> 1
     ):
-        raise DamagedError("'heaps' of a look is not as it should be")
+        raise DamagedError("'heaps' of a snapshot is not as it should be")
 
 
 def _sites(sites: Json) -> None:
     if type(sites.get("whole")) is not bool:
-        raise DamagedError("'sites' of a look is not as it should be")
+        raise DamagedError("'sites' of a snapshot is not as it should be")
     numbers = [sites.get("mean", ""), sites.get("page_rate")]
     for each in _part(sites, "listed").values():
         if not isinstance(each, list) or list(map(type, each)) != [str, int, int, int]:
-            raise DamagedError("'sites' of a look is not as it should be")
+            raise DamagedError("'sites' of a snapshot is not as it should be")
         numbers += each[1:]
     _numbers(numbers, "sites")
 
 
 def groups(made: Any) -> Json:
-    """Types, owners and objects of a look."""
+    """Types, owners and objects of a snapshot."""
     whole = _mapping(made, "groups.body")
-    for kind, told in whole.items():
+    for kind, packed in whole.items():
         if kind in PARTS:
-            _group(kind, _mapping(told, kind))
-    return {kind: told for kind, told in whole.items() if kind in PARTS}
+            _group(kind, _mapping(packed, kind))
+    return {kind: packed for kind, packed in whole.items() if kind in PARTS}
 
 
-def _group(kind: str, told: Json) -> None:
-    if type(told.get("whole")) is not bool:
-        raise DamagedError(f"'{kind}' of a look is not as it should be")
-    _list(told.get("others"), 2, kind)
-    for key, held in _part(told, "listed").items():
+def _group(kind: str, packed: Json) -> None:
+    if type(packed.get("whole")) is not bool:
+        raise DamagedError(f"'{kind}' of a snapshot is not as it should be")
+    _list(packed.get("others"), 2, kind)
+    for key, held in _part(packed, "listed").items():
         if not isinstance(held, list) or list(map(type, held[:1])) != [str] or not _is_key(kind, key):
-            raise DamagedError(f"'{kind}' of a look is not as it should be")
+            raise DamagedError(f"'{kind}' of a snapshot is not as it should be")
         _list(held[1:], 2, kind)
 
 
-@lru_cache(maxsize=1 << 14)  # the same names are in look after look
+@lru_cache(maxsize=1 << 14)  # the same names are in snapshot after snapshot
 def _is_key(kind: str, text: str) -> bool:
     try:
         key = json.loads(text)
@@ -150,7 +150,7 @@ def _mapping(value: Any, name: str) -> Json:
 
 def _part(whole: Json, name: str) -> Json:
     if not isinstance(whole.get(name), dict):
-        raise DamagedError(f"'{name}' of a look is not as it should be")
+        raise DamagedError(f"'{name}' of a snapshot is not as it should be")
     found: Json = whole[name]
     return found
 
@@ -165,13 +165,13 @@ def _sizes(held: Json, name: str) -> Json:
         and all(held)
         and min(map(int, held)) > 0
     ):
-        raise DamagedError(f"'{name}' of a look is not as it should be")
+        raise DamagedError(f"'{name}' of a snapshot is not as it should be")
     return held
 
 
 def _list(value: Any, many: int, name: str) -> None:
     if not isinstance(value, list) or len(value) != many:
-        raise DamagedError(f"'{name}' of a look is not as it should be")
+        raise DamagedError(f"'{name}' of a snapshot is not as it should be")
     _numbers(value, name)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The file of a timeline: SQLite, one transaction for each turn (docs/timeline.md).
+"""The file of a timeline: SQLite, one transaction for each poll (docs/timeline.md).
 
-A turn is either whole in the file, and on the disk, or not there at all. Neither SIGKILL nor a full disk changes that.
+A poll is either whole in the file, and on the disk, or not there at all. Neither SIGKILL nor a full disk changes that.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from arenascope.private_files import check_companion, go_on, is_shared
 from arenascope.timeline import delta_codec, named_totals
 from arenascope.timeline.columns import SCHEMA, DamagedError, check_rows, check_schema, select, version
 from arenascope.timeline.delta_codec import Frame
-from arenascope.timeline.retention import TurnTime, surplus
+from arenascope.timeline.retention import PollTime, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from arenascope.compare.digest import Moment
+    from arenascope.compare.digest import Digest
     from arenascope.timeline.process_group import Identity
 
 APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
@@ -36,11 +36,11 @@ HEAD: Final = 72  # bytes of the file that say this
 COMPANIONS: Final = ("-wal", "-shm", "-journal")  # of files that SQLite keeps beside it
 RESERVE: Final = 1 / 8  # of the limit: for the write-ahead log
 MOST_LOG: Final = 4 << 20  # bytes of the log, from which on it goes into the file
-BATCH: Final = 64  # turns that go in one transaction, at most
+BATCH: Final = 64  # polls that go in one transaction, at most
 BATCH_PAGES: Final = 4  # of the log, for each of them
 FILL: Final = 0.9  # of the rest: from there on, more is thinned out
-MOST_LOOKS: Final = 500  # that have one frame
-THIN_EVERY: Final = 30  # turns
+MOST_SNAPSHOTS: Final = 500  # that have one frame
+THIN_EVERY: Final = 30  # polls
 COARSEST: Final = 1 << 12
 
 
@@ -60,45 +60,45 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Taken:
-    """A look at a member."""
+    """A snapshot of a member."""
 
     member: Member
-    moment: Moment
+    digest: Digest
     time_ns: int
     findings: Mapping[str, int | None]
     sites: Mapping[str, Any] | None = None  # call stacks (sites.py); None: nobody records them
 
 
 @dataclass(frozen=True)
-class TurnHead:
-    """A round of looks, without the looks."""
+class PollHead:
+    """A pass of snapshots, without the snapshots."""
 
     time_ns: int
     generation: int
     processes: int
     cost_us: int
     interval_ms: int
-    says: str | None
+    notes: str | None
 
 
-TURN_COLUMNS: Final = tuple(each.name for each in fields(TurnHead))
+POLL_COLUMNS: Final = tuple(each.name for each in fields(PollHead))
 """The same as columns of the table."""
 
 
 @dataclass(frozen=True)
-class Turn(TurnHead):
-    """A round of looks that is to be written."""
+class Poll(PollHead):
+    """A pass of snapshots that is to be written."""
 
-    looks: Sequence[Taken]
+    snapshots: Sequence[Taken]
 
 
 class _Base(NamedTuple):
-    """A process's newest frame: its id, its content, its bytes, and how many looks have it."""
+    """A process's newest frame: its id, its content, its bytes, and how many snapshots have it."""
 
     id: int
     frame: Frame
     size: int
-    looks: int
+    snapshots: int
 
 
 class TimelineStore:
@@ -112,7 +112,7 @@ class TimelineStore:
         self.limit: Final = int(max_size * (1 - RESERVE))
         self.factor = 1
         self._bases: dict[int, _Base] = {}
-        self._turns = 0
+        self._polls = 0
         self._batch = BATCH
         # Open until the end: SQLite's own locks go when any descriptor of the file is closed.
         self._descriptor: Final = self._open()
@@ -191,36 +191,36 @@ class TimelineStore:
             raise
 
     def last(self) -> tuple[int, set[Identity]]:
-        """The generation of the last turn, and its processes, if the machine has not been started again since."""
+        """The generation of the last poll, and its processes, if the machine has not been started again since."""
         from arenascope.timeline.process_group import Identity  # noqa: PLC0415
 
         with _writing(self.path):
-            row = next(select(self._db, "turns", ("id", "generation"), "ORDER BY id DESC LIMIT 1"), None)
+            row = next(select(self._db, "polls", ("id", "generation"), "ORDER BY id DESC LIMIT 1"), None)
             if row is None:
                 return 0, set()
-            those = "WHERE boot = ? AND id IN (SELECT process FROM looks WHERE turn = ?)"
+            those = "WHERE boot = ? AND id IN (SELECT process FROM snapshots WHERE poll = ?)"
             found = select(self._db, "processes", ("pid", "started"), those, (self.boot, row[0]))
             return row[1], {Identity(*each) for each in found}
 
-    def add(self, turn: Turn) -> None:
-        """Write a turn. NoRoomError: it is not in the file, which is as it was before."""
+    def add(self, poll: Poll) -> None:
+        """Write a poll. NoRoomError: it is not in the file, which is as it was before."""
         with _writing(self.path):
-            self._add(turn)
-        self._turns += 1
-        # The turn is in the file already: what goes wrong with old turns is tried again at the next one.
-        with suppress(sqlite3.Error), _damage_told(self.path):
-            if self._turns % THIN_EVERY == 0 or self._used() > FILL * self.limit:
-                self.thin(turn.time_ns)
+            self._add(poll)
+        self._polls += 1
+        # The poll is in the file already: what goes wrong with old polls is tried again at the next one.
+        with suppress(sqlite3.Error), _damage_reported(self.path):
+            if self._polls % THIN_EVERY == 0 or self._used() > FILL * self.limit:
+                self.thin(poll.time_ns)
 
-    def _add(self, turn: Turn) -> None:
+    def _add(self, poll: Poll) -> None:
         bases = dict(self._bases)
         with self._transaction():
             made = self._db.execute(
-                f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({_marks(TURN_COLUMNS)})",  # noqa: S608 - names
-                [_storable(getattr(turn, name)) for name in TURN_COLUMNS],
+                f"INSERT INTO polls ({', '.join(POLL_COLUMNS)}) VALUES ({_marks(POLL_COLUMNS)})",  # noqa: S608 - names
+                [_storable(getattr(poll, name)) for name in POLL_COLUMNS],
             )
-            for look in turn.looks:
-                self._add_look(made.lastrowid or 0, turn.generation, look, bases)
+            for snapshot in poll.snapshots:
+                self._add_snapshot(made.lastrowid or 0, poll.generation, snapshot, bases)
         self._bases = bases  # not before: what is rolled back is no base
 
     def _process(self, member: Member, generation: int) -> int:
@@ -236,39 +236,49 @@ class TimelineStore:
         )
         return made.lastrowid or 0
 
-    def _add_look(self, turn: int, generation: int, look: Taken, bases: dict[int, _Base]) -> None:
-        process = self._process(look.member, generation)
-        moment = look.moment
-        body = delta_codec.body_of(moment, look.findings, look.sites)
+    def _add_snapshot(self, poll: int, generation: int, snapshot: Taken, bases: dict[int, _Base]) -> None:
+        process = self._process(snapshot.member, generation)
+        digest = snapshot.digest
+        body = delta_codec.body_of(digest, snapshot.findings, snapshot.sites)
         base = bases.get(process)
-        told = self._told(body, moment, base.frame) if base else None
-        if base is None or told is None or base.looks >= MOST_LOOKS or sum(map(len, told)) > base.size // 2:
-            base = self._frame(process, body, moment)
-            told = self._told(body, moment, base.frame)
-        bases[process] = base._replace(looks=base.looks + 1)
-        rows = json.dumps(dict(moment.rows), separators=(",", ":"))
+        packed = self._packed(body, digest, base.frame) if base else None
+        if base is None or packed is None or base.snapshots >= MOST_SNAPSHOTS or sum(map(len, packed)) > base.size // 2:
+            base = self._frame(process, body, digest)
+            packed = self._packed(body, digest, base.frame)
+        bases[process] = base._replace(snapshots=base.snapshots + 1)
+        rows = json.dumps(dict(digest.rows), separators=(",", ":"))
         made = self._db.execute(
-            "INSERT INTO looks (turn, process, time_ns, exact, rss, rows, frame, body, pages) "
+            "INSERT INTO snapshots (poll, process, time_ns, exact, rss, rows, frame, body, pages) "
             "VALUES (?,?,?,?,?,?,?,?,?)",
-            (turn, process, look.time_ns, moment.who.exact, moment.rss, rows, base.id, told[0], told[1] or None),
+            (
+                poll,
+                process,
+                snapshot.time_ns,
+                digest.who.exact,
+                digest.rss,
+                rows,
+                base.id,
+                packed[0],
+                packed[1] or None,
+            ),
         )
-        named = named_totals.told(moment)
+        named = named_totals.packed(digest)
         if named:
             values = (made.lastrowid, delta_codec.pack_body(named, None))
-            self._db.execute("INSERT INTO groups (look, body) VALUES (?, ?)", values)
+            self._db.execute("INSERT INTO groups (snapshot, body) VALUES (?, ?)", values)
 
     @staticmethod
-    def _told(body: dict[str, Any], moment: Moment, base: Frame) -> tuple[bytes, bytes]:
-        pages = moment.pages
+    def _packed(body: dict[str, Any], digest: Digest, base: Frame) -> tuple[bytes, bytes]:
+        pages = digest.pages
         return (
             delta_codec.pack_body(body, base),
-            delta_codec.pack_pages(pages, moment.who.page_size, base.pages) if pages else b"",
+            delta_codec.pack_pages(pages, digest.who.page_size, base.pages) if pages else b"",
         )
 
-    def _frame(self, process: int, body: dict[str, Any], moment: Moment) -> _Base:
-        pages = moment.pages
+    def _frame(self, process: int, body: dict[str, Any], digest: Digest) -> _Base:
+        pages = digest.pages
         whole = delta_codec.pack_body(body, None)
-        states = delta_codec.pack_pages(pages, moment.who.page_size, None) if pages else None
+        states = delta_codec.pack_pages(pages, digest.who.page_size, None) if pages else None
         made = self._db.execute("INSERT INTO frames (process, body, pages) VALUES (?,?,?)", (process, whole, states))
         frame = Frame(json.loads(json.dumps(body)), pages)  # as it is read back
         return _Base(made.lastrowid or 0, frame, len(whole) + len(states or b""), 0)
@@ -281,43 +291,45 @@ class TimelineStore:
         return int((number[0] - number[1]) * number[2])
 
     def thin(self, now_ns: int) -> None:
-        """Let old turns go; more of them, if the file is nearly as large as it may be."""
+        """Let old polls go; more of them, if the file is nearly as large as it may be."""
         self._thin(now_ns)
         while self._used() > FILL * self.limit and self.factor < COARSEST:
             self.factor *= 2
             self._thin(now_ns)
 
     def make_room(self, now_ns: int) -> bool:
-        """After a turn for which there was no room. False: nothing more can go."""
+        """After a poll for which there was no room. False: nothing more can go."""
         if self.factor >= COARSEST:
             return False
         self.factor *= 2
         try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            with _damage_told(self.path):
+            with _damage_reported(self.path):
                 self._thin(now_ns)
         except sqlite3.Error:
             pass  # a full disk may have no room for that either
         return True
 
     def _thin(self, now_ns: int) -> None:
-        with_groups = select(self._db, "looks", ("turn",), "WHERE id IN (SELECT look FROM groups)")
-        deep = {turn for (turn,) in with_groups}
-        found = select(self._db, "turns", ("id", "time_ns", "generation"), "ORDER BY id")
-        turns = [TurnTime(turn, time_ns, generation, turn in deep) for turn, time_ns, generation in found]
-        gone = [(turn,) for turn in surplus(turns, now_ns, self.factor)]
+        with_groups = select(self._db, "snapshots", ("poll",), "WHERE id IN (SELECT snapshot FROM groups)")
+        deep = {poll for (poll,) in with_groups}
+        found = select(self._db, "polls", ("id", "time_ns", "generation"), "ORDER BY id")
+        polls = [PollTime(poll, time_ns, generation, poll in deep) for poll, time_ns, generation in found]
+        gone = [(poll,) for poll in surplus(polls, now_ns, self.factor)]
         for first in range(0, len(gone), self._batch):
             self._drop(gone[first : first + self._batch])
 
-    def _drop(self, turns: list[tuple[int]]) -> None:
-        """Let some turns go, and what only they had need of: not many at a time, lest the log grows."""
+    def _drop(self, polls: list[tuple[int]]) -> None:
+        """Let some polls go, and what only they had need of: not many at a time, lest the log grows."""
         held = tuple(base.id for base in self._bases.values())
         with self._transaction():
-            self._db.executemany("DELETE FROM groups WHERE look IN (SELECT id FROM looks WHERE turn = ?)", turns)
-            self._db.executemany("DELETE FROM looks WHERE turn = ?", turns)
-            self._db.executemany("DELETE FROM turns WHERE id = ?", turns)
+            self._db.executemany(
+                "DELETE FROM groups WHERE snapshot IN (SELECT id FROM snapshots WHERE poll = ?)", polls
+            )
+            self._db.executemany("DELETE FROM snapshots WHERE poll = ?", polls)
+            self._db.executemany("DELETE FROM polls WHERE id = ?", polls)
             self._db.execute(
-                f"DELETE FROM frames WHERE id NOT IN (SELECT frame FROM looks) AND id NOT IN ({_marks(held)})",  # noqa: S608 - question marks
+                f"DELETE FROM frames WHERE id NOT IN (SELECT frame FROM snapshots) AND id NOT IN ({_marks(held)})",  # noqa: S608 - question marks
                 held,
             )
             self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process FROM frames)")
@@ -387,7 +399,7 @@ def _storable(value: Any) -> Any:
 
 
 @contextmanager
-def _damage_told(path: str) -> Iterator[None]:
+def _damage_reported(path: str) -> Iterator[None]:
     try:
         yield
     except DamagedError as error:
@@ -398,7 +410,7 @@ def _damage_told(path: str) -> Iterator[None]:
 def _writing(path: str) -> Iterator[None]:
     """Errors of SQLite, and what does not fit in the file, become ours."""
     try:
-        with _damage_told(path):
+        with _damage_reported(path):
             yield
     except sqlite3.Error as error:
         raise _failure(path, error) from error

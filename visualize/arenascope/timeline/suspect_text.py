@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.humanize import count, plural, printable, size, span, time_words
 from arenascope.timeline.suspects import CLASS, OBJECT, SITE
-from arenascope.timeline.trend import LEAST_LOOKS
+from arenascope.timeline.trend import LEAST_SNAPSHOTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,25 +21,28 @@ NO_SUSPECT: Final = "nothing grows beyond what comes and goes, and goes on growi
 
 def none_words(timeline: Timeline) -> str:
     """Why there is no suspect."""
-    most = _most_looks(timeline)
-    if most < LEAST_LOOKS:
-        return f"not known yet: a suspect needs {LEAST_LOOKS} looks at one process; the most are {count(most)}"
+    most = _most_snapshots(timeline)
+    if most < LEAST_SNAPSHOTS:
+        return f"not known yet: a suspect needs {LEAST_SNAPSHOTS} snapshots of one process; the most are {count(most)}"
     return f"none: {NO_SUSPECT}"
 
 
 def names_words(timeline: Timeline, deep: Collection[int]) -> str | None:
-    """Why no type and no owner is a suspect; None: there are looks enough. `deep`: the looks that have some."""
-    most = _most_looks(timeline, deep)
-    if most >= LEAST_LOOKS:
+    """Why no type and no owner is a suspect; None: there are snapshots enough. `deep`: the snapshots that have some."""
+    most = _most_snapshots(timeline, deep)
+    if most >= LEAST_SNAPSHOTS:
         return None
     if not most:
         return "types and owners were not recorded: arenascope watch --graph does this"
-    return f"types and owners are not judged yet: they need {LEAST_LOOKS} looks at one process, and have {count(most)}"
+    words = f"they need {LEAST_SNAPSHOTS} snapshots of one process, and have {count(most)}"
+    return f"types and owners are not judged yet: {words}"
 
 
-def _most_looks(timeline: Timeline, among: Collection[int] | None = None) -> int:
-    looks = (look for turn in timeline.turns for look in turn.looks if among is None or look.id in among)
-    return max(Counter(look.process for look in looks).values(), default=0)
+def _most_snapshots(timeline: Timeline, among: Collection[int] | None = None) -> int:
+    snapshots = (
+        snapshot for poll in timeline.polls for snapshot in poll.snapshots if among is None or snapshot.id in among
+    )
+    return max(Counter(snapshot.process for snapshot in snapshots).values(), default=0)
 
 
 def suspect_words(of: Suspect, *, several: bool = False) -> str:
@@ -70,12 +73,12 @@ def evidence(of: Suspect) -> str:
     about = "about " if of.kind == SITE else ""  # mostly an estimate
     held = f"{about}{size(of.held)} held" + (f" in {plural(of.count, thing)}" if of.count is not None else "")
     words = [
-        f"{count(of.looks)} looks in {span(of.seconds)}",
-        f"{int(100 * of.stayed)} % of what came from look to look is still there",
+        f"{count(of.snapshots)} snapshots in {span(of.seconds)}",
+        f"{int(100 * of.stayed)} % of what came from snapshot to snapshot is still there",
         held,
     ]
     if of.survive is not None:
         words.append(f"about {int(100 * of.survive)} % of what was allocated survives")
     if of.alike:
         words.append(f"as fast grows: {', '.join(printable(each) for each in of.alike)}")
-    return "; ".join(words if of.exact else [*words, "some looks were not exact"])
+    return "; ".join(words if of.exact else [*words, "some snapshots were not exact"])

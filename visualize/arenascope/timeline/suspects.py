@@ -13,15 +13,15 @@ import numpy as np
 from arenascope.humanize import size as size_words
 from arenascope.humanize import time_words
 from arenascope.rows import RESIDENT
-from arenascope.timeline.reader import bodies, groups_of, looks_with_groups
-from arenascope.timeline.trend import LEAST_LOOKS, trend_of
+from arenascope.timeline.reader import bodies, groups_of, snapshots_with_groups
+from arenascope.timeline.trend import LEAST_SNAPSHOTS, trend_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from arenascope.timeline.reader import LookRow, ProcessRow, Timeline
+    from arenascope.timeline.reader import ProcessRow, SnapshotRow, Timeline
     from arenascope.timeline.trend import Trend
 
     Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "arenascope.suspects/1"
 TITLE, BYTES, COUNT, ALLOCATED = range(4)  # of a call stack, as a timeline keeps it
 LEAST_GROWTH: Final = 64 << 10  # bytes: less is no suspect
-MOST_LOOKS: Final = 600  # of a process: half of them are the last, the others are evenly chosen
+MOST_SNAPSHOTS: Final = 600  # of a process: half of them are the last, the others are evenly chosen
 EXPLAINED: Final = 0.7  # of a rate: so much of it has a suspect of its own
 MANY: Final = 4  # chunk sizes from a power of two to the next that all grow: they are one suspect
 MINUTE: Final = 60
@@ -47,7 +47,7 @@ CLASS: Final = "class"  # Ruby's objects of one class, likewise
 GROUPS: Final = {"types": TYPE, "owners": OWNER, "leaks": LOST, "objects": OBJECT, "classes": CLASS}
 KINDS: Final = (SIZE, SIZES, CHUNKS, ROW, SITE, *GROUPS.values())
 SAY_WHOSE: Final = (SITE, TYPE, OWNER, LOST)  # of chunks that are in a size, too
-SLACK: Final = 0.05  # of a rate: the looks with types are fewer than those with sizes, and at other times
+SLACK: Final = 0.05  # of a rate: the snapshots with types are fewer than those with sizes, and at other times
 NO_NAME: Final = '""'  # the type of all chunks whose type is not known
 SEVERAL: Final = '["several",'  # what no owner retains alone
 BY_CHANCE: Final = 100  # samples: a share of fewer is not stated
@@ -60,7 +60,7 @@ class Suspect:
 
     `survive`: of all that was allocated meanwhile, the share that is in use, estimated from a profile's samples; None:
     not known. `alike`: call stacks, types, owners and lost chunks whose rate may be the same. `ended`: the process is
-    not in the group any more. `course`: seconds since the first look, and bytes, of each look that knows them.
+    not in the group any more. `course`: seconds since the first snapshot, and bytes, of each snapshot that knows them.
     """
 
     kind: str  # one of KINDS
@@ -72,14 +72,14 @@ class Suspect:
     rate: float
     low: float
     high: float
-    since_ns: int  # the first look of the growth
+    since_ns: int  # the first snapshot of the growth
     until_ns: int  # the last
-    looks: int
+    snapshots: int
     growth: int  # by the rate, bytes
-    held: int  # at the last look, bytes
-    count: int | None  # chunks at the last look; None: not known
-    stayed: float  # of all that came from look to look: the share that is still there
-    exact: bool  # all looks were
+    held: int  # at the last snapshot, bytes
+    count: int | None  # chunks at the last snapshot; None: not known
+    stayed: float  # of all that came from snapshot to snapshot: the share that is still there
+    exact: bool  # all snapshots were
     survive: float | None = None
     alike: tuple[str, ...] = ()
     ended: bool = False
@@ -93,68 +93,68 @@ class Suspect:
 
 @dataclass(frozen=True)
 class History:
-    """The looks at one process, in the order of time, and what is kept of each.
+    """The snapshots of one process, in the order of time, and what is kept of each.
 
-    `deep`: of all looks those with types, owners or objects, and these (groups.py). `ended`: the process is not in
-    the group any more.
+    `deep`: of all snapshots those with types, owners or objects, and these (named_totals.py).
+    `ended`: the process is not in the group any more.
     """
 
     process: ProcessRow
-    looks: Sequence[LookRow]
+    snapshots: Sequence[SnapshotRow]
     bodies: Sequence[Mapping[str, Any]]
-    deep: Sequence[tuple[LookRow, Mapping[str, Any]]] = ()
+    deep: Sequence[tuple[SnapshotRow, Mapping[str, Any]]] = ()
     ended: bool = False
 
 
 class Strand(NamedTuple):
-    """Series of bytes, by kind and key, at the same looks; NaN: not known."""
+    """Series of bytes, by kind and key, at the same snapshots; NaN: not known."""
 
-    looks: Sequence[LookRow]
+    snapshots: Sequence[SnapshotRow]
     series: Mapping[Key, Floats]
 
 
 def histories(path: str, timeline: Timeline) -> Iterator[History]:
-    """One for each process with looks enough."""
-    of: dict[int, list[LookRow]] = {}
-    for turn in timeline.turns:
-        for look in turn.looks:
-            of.setdefault(look.process, []).append(look)
-    deep = looks_with_groups(path)
+    """One for each process with snapshots enough."""
+    of: dict[int, list[SnapshotRow]] = {}
+    for poll in timeline.polls:
+        for snapshot in poll.snapshots:
+            of.setdefault(snapshot.process, []).append(snapshot)
+    deep = snapshots_with_groups(path)
     ended = ended_processes(timeline)
     for process in timeline.processes:
-        looks = _chosen(of.get(process.id, []))
-        if len(looks) >= LEAST_LOOKS:
-            held = dict(bodies(path, {look.id for look in looks}))
-            there = [look for look in looks if look.id in held]  # others were thinned out meanwhile
-            named = _chosen([look for look in of[process.id] if look.id in deep])
-            groups = dict(groups_of(path, {look.id for look in named}))
+        snapshots = _chosen(of.get(process.id, []))
+        if len(snapshots) >= LEAST_SNAPSHOTS:
+            held = dict(bodies(path, {snapshot.id for snapshot in snapshots}))
+            there = [snapshot for snapshot in snapshots if snapshot.id in held]  # others were thinned out meanwhile
+            named = _chosen([snapshot for snapshot in of[process.id] if snapshot.id in deep])
+            groups = dict(groups_of(path, {snapshot.id for snapshot in named}))
             yield History(
                 process,
                 there,
-                [held[look.id] for look in there],
-                [(look, groups[look.id]) for look in named if look.id in groups],
+                [held[snapshot.id] for snapshot in there],
+                [(snapshot, groups[snapshot.id]) for snapshot in named if snapshot.id in groups],
                 ended=process.id in ended,
             )
 
 
 def ended_processes(timeline: Timeline) -> set[int]:
-    """The processes, by their ids, that are not in the group at the last turn.
+    """The processes, by their ids, that are not in the group at the last poll.
 
-    None where not all that were in it have been looked at: of very many only the largest are, and a look may fail.
+    None where not all that were in it have been inspected: of very many only the largest are, and a snapshot may fail.
     """
-    if not timeline.turns or timeline.turns[-1].processes != len(timeline.turns[-1].looks):
+    if not timeline.polls or timeline.polls[-1].processes != len(timeline.polls[-1].snapshots):
         return set()
-    there = {look.process for look in timeline.turns[-1].looks}
+    there = {snapshot.process for snapshot in timeline.polls[-1].snapshots}
     return {each.id for each in timeline.processes if each.id not in there}
 
 
-def _chosen(looks: list[LookRow]) -> list[LookRow]:
-    looks = sorted(looks, key=lambda look: look.time_ns)
-    if len(looks) <= MOST_LOOKS:
-        return looks
-    half = MOST_LOOKS // 2
-    early = looks[:-half]
-    return [early[place] for place in np.linspace(0, len(early) - 1, half).round().astype(int)] + looks[-half:]
+def _chosen(snapshots: list[SnapshotRow]) -> list[SnapshotRow]:
+    snapshots = sorted(snapshots, key=lambda snapshot: snapshot.time_ns)
+    if len(snapshots) <= MOST_SNAPSHOTS:
+        return snapshots
+    half = MOST_SNAPSHOTS // 2
+    early = snapshots[:-half]
+    return [early[place] for place in np.linspace(0, len(early) - 1, half).round().astype(int)] + snapshots[-half:]
 
 
 def suspects_of(path: str, timeline: Timeline) -> list[Suspect]:
@@ -169,17 +169,17 @@ def suspects(histories: Iterable[History]) -> list[Suspect]:
 
 
 def _of_process(history: History) -> list[Suspect]:
-    strands = [Strand(history.looks, _series(history)), *(_deep(history, kind) for kind in GROUPS)]
+    strands = [Strand(history.snapshots, _series(history)), *(_deep(history, kind) for kind in GROUPS)]
     return _own([each for strand in strands for each in _of_strand(history, strand)])
 
 
 def _of_strand(history: History, strand: Strand) -> Iterator[Suspect]:
-    time_ns = np.array([look.time_ns for look in strand.looks], np.int64)
+    time_ns = np.array([snapshot.time_ns for snapshot in strand.snapshots], np.int64)
     known = np.concatenate(([True], np.diff(time_ns) > 0)) if len(time_ns) else np.empty(0, bool)
     for key, values in strand.series.items():
         there = known & ~np.isnan(values)
         bytes_ = values[there]
-        if len(bytes_) < LEAST_LOOKS or bytes_[-1] - bytes_.min() < LEAST_GROWTH or not there[-1]:
+        if len(bytes_) < LEAST_SNAPSHOTS or bytes_[-1] - bytes_.min() < LEAST_GROWTH or not there[-1]:
             continue
         trend = trend_of((time_ns[there] - time_ns[0]) / 1e9, bytes_)
         if trend and trend.growth >= LEAST_GROWTH:
@@ -191,24 +191,24 @@ def _deep(history: History, kind: str) -> Strand:
 
     What has no name is left out: it is in the sizes. So is what no single owner retains.
     """
-    told = [(look, groups[kind]) for look, groups in history.deep if kind in groups]
-    known = [0.0 if group["whole"] else np.nan for _, group in told]
+    to_json = [(snapshot, groups[kind]) for snapshot, groups in history.deep if kind in groups]
+    known = [0.0 if group["whole"] else np.nan for _, group in to_json]
     made: dict[Key, Floats] = {}
-    for place, (_, group) in enumerate(told):
+    for place, (_, group) in enumerate(to_json):
         for name, held in group["listed"].items():
             if name != NO_NAME and not name.startswith(SEVERAL):
                 number = np.nan if held[BYTES] is None else held[BYTES]
                 made.setdefault((GROUPS[kind], name), np.array(known))[place] = number
-    return Strand([look for look, _ in told], made)
+    return Strand([snapshot for snapshot, _ in to_json], made)
 
 
 def _series(history: History) -> dict[Key, Floats]:
-    """Bytes at each look, by kind and key; NaN: not known."""
+    """Bytes at each snapshot, by kind and key; NaN: not known."""
     chunks = [_all_chunks(body["chunks"]) for body in history.bodies]
     return {
         **_of_sizes(history),
         (CHUNKS, CHUNKS): _numbers(chunks),
-        **{(ROW, name): _numbers([look.rows.get(name) for look in history.looks]) for name in OTHER_ROWS},
+        **{(ROW, name): _numbers([snapshot.rows.get(name) for snapshot in history.snapshots]) for name in OTHER_ROWS},
         **_of_sites(history),
     }
 
@@ -243,7 +243,7 @@ def _of_sites(history: History) -> dict[Key, Floats]:
 
 
 def _sites(body: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
-    """The call stacks of a look: title, bytes, count, and bytes allocated since the profile began."""
+    """The call stacks of a snapshot: title, bytes, count, and bytes allocated since the profile began."""
     listed: Mapping[str, Sequence[Any]] = body.get("sites", {}).get("listed", {})
     return listed
 
@@ -254,14 +254,14 @@ def _all_chunks(chunks: Mapping[str, Sequence[int | None]]) -> int | None:
 
 
 def _suspect(history: History, strand: Strand, key: Key, places: NDArray[np.int64], trend: Trend) -> Suspect:
-    looks, values = strand.looks, strand.series[key]
+    snapshots, values = strand.snapshots, strand.series[key]
     used = places[trend.first :]
     kind, what = key
-    last = looks[used[-1]]
+    last = snapshots[used[-1]]
     named, count = _named(history, key, last)
     if kind == SIZE:
         count = int(values[used[-1]]) // what
-    seconds = np.array([looks[place].time_ns - looks[0].time_ns for place in places], np.float64) / 1e9
+    seconds = np.array([snapshots[place].time_ns - snapshots[0].time_ns for place in places], np.float64) / 1e9
     return Suspect(
         kind=kind,
         key=json.loads(what) if kind == TYPE else what,
@@ -272,29 +272,29 @@ def _suspect(history: History, strand: Strand, key: Key, places: NDArray[np.int6
         rate=trend.slope.slope * MINUTE,
         low=trend.slope.low * MINUTE,
         high=trend.slope.high * MINUTE,
-        since_ns=looks[used[0]].time_ns,
+        since_ns=snapshots[used[0]].time_ns,
         until_ns=last.time_ns,
-        looks=len(used),
+        snapshots=len(used),
         growth=round(trend.growth),
         held=int(values[used[-1]]),
         count=count,
         stayed=trend.stayed,
-        exact=all(looks[place].exact for place in used),
+        exact=all(snapshots[place].exact for place in used),
         survive=_survive(history.bodies[used[0]], history.bodies[used[-1]], what) if kind == SITE else None,
         ended=history.ended,
         course=(seconds, values[places]),
     )
 
 
-def _named(history: History, key: Key, last: LookRow) -> tuple[Any, int | None]:
-    """What a thing is called, and how many there are at the last look; None: not known."""
+def _named(history: History, key: Key, last: SnapshotRow) -> tuple[Any, int | None]:
+    """What a thing is called, and how many there are at the last snapshot; None: not known."""
     kind, what = key
     if kind == SITE:
-        site = _sites(history.bodies[history.looks.index(last)])[what]
+        site = _sites(history.bodies[history.snapshots.index(last)])[what]
         return site[TITLE], site[COUNT]
     if kind not in GROUPS.values():
         return what, None
-    groups = next(groups for look, groups in history.deep if look.id == last.id)
+    groups = next(groups for snapshot, groups in history.deep if snapshot.id == last.id)
     held = next(groups[name]["listed"].get(what) for name, each in GROUPS.items() if each == kind)
     title = held[TITLE] if held else json.loads(what)
     return f"{json.loads(what)[0]} objects of type {title}" if kind == OBJECT else title, held[COUNT] if held else 0
@@ -342,11 +342,11 @@ def _own(found: list[Suspect]) -> list[Suspect]:
     parts = bands + [one for one in sizes if _band(one.key) not in shown]
     chunks = [each for each in found if each.kind == CHUNKS and not _explained(each, parts)]
     whose = [each for each in found if each.kind in SAY_WHOSE]
-    told = [
+    to_json = [
         replace(each, alike=tuple(other.title for other in whose if _alike(each, other)))
         for each in (*sizes, *bands, *chunks)
     ]
-    return [*told, *(each for each in found if each.kind not in {SIZE, SIZES, CHUNKS})]
+    return [*to_json, *(each for each in found if each.kind not in {SIZE, SIZES, CHUNKS})]
 
 
 def _alike(one: Suspect, other: Suspect) -> bool:
@@ -364,15 +364,15 @@ def _explained(whole: Suspect, parts: Sequence[Suspect]) -> bool:
     return sum(part.rate for part in parts) >= EXPLAINED * whole.rate
 
 
-def told(timeline: Timeline, found: Sequence[Suspect]) -> dict[str, Any]:
+def to_json(timeline: Timeline, found: Sequence[Suspect]) -> dict[str, Any]:
     """As JSON (docs/suspects.schema.json)."""
-    turns = timeline.turns
+    polls = timeline.polls
     return {
         "schema": SCHEMA,
         "about": dict(timeline.about),
-        "turns": len(turns),
-        "first": time_words(turns[0].time_ns) if turns else None,
-        "last": time_words(turns[-1].time_ns) if turns else None,
+        "polls": len(polls),
+        "first": time_words(polls[0].time_ns) if polls else None,
+        "last": time_words(polls[-1].time_ns) if polls else None,
         "suspects": [
             {
                 "kind": each.kind,
@@ -383,7 +383,7 @@ def told(timeline: Timeline, found: Sequence[Suspect]) -> dict[str, Any]:
                 "per_minute": {"rate": round(each.rate, 3), "low": round(each.low, 3), "high": round(each.high, 3)},
                 "since": time_words(each.since_ns),
                 "until": time_words(each.until_ns),
-                "looks": each.looks,
+                "snapshots": each.snapshots,
                 "seconds": round(each.seconds, 3),
                 "growth": each.growth,
                 "held": each.held,

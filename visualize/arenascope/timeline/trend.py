@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEAST_LOOKS: Final = 10  # of a trend
+LEAST_SNAPSHOTS: Final = 10  # of a trend
 SURE: Final = 3.8  # standard deviations of Kendall's S that a trend must have: one in 10,000 by chance
 STRAIGHT: Final = 0.01  # of the growth: no noise of this deviation makes it; a random walk's is above 0.02
 SHOWN: Final = 1.96  # of the interval that is shown: 95 %
-STEP: Final = 1.2  # each span that is tried has so many times the looks of the one before
+STEP: Final = 1.2  # each span that is tried has so many times the snapshots of the one before
 MOST_POINTS: Final = 150  # of a span, whose pairs are compared: evenly chosen
 PASSED: Final = 1.5  # times the largest fall, that a growth must be
 LONGER: Final = 3.0  # times as long as a rise that fell again: then it is another kind of rise
-LEAST_RISE: Final = 20  # looks: a rise that fell again may have begun before the first look
+LEAST_RISE: Final = 20  # snapshots: a rise that fell again may have begun before the first snapshot
 STEADY: Final = 0.75  # of its growth before, that the later part of a span must have
-STEP_LOOKS: Final = 3  # before a step, and behind it
-AWAY: Final = 5.0  # times the median distance: then a look is beside the line
+STEP_SNAPSHOTS: Final = 3  # before a step, and behind it
+AWAY: Final = 5.0  # times the median distance: then a snapshot is beside the line
 BURST: Final = 0.5  # of the growth between the middles of its first and last third, that one step may be
 STEEPER: Final = 1.5  # times the rate: growth before the span was of another kind
 HELD: Final = 4.0  # times as long as a steeper rise before it, that a span must be
 MOSTLY: Final = (0.1, 0.9)  # of the steeper rise: what counts as its time
-RECENT: Final = 0.5  # of the rate, that the last looks must have
-PAUSES: Final = 3.0  # times the longest pause: the last looks
+RECENT: Final = 0.5  # of the rate, that the last snapshots must have
+PAUSES: Final = 3.0  # times the longest pause: the last snapshots
 
 
 class Slope(NamedTuple):
@@ -49,17 +49,18 @@ class Slope(NamedTuple):
 class Trend:
     """A growth that goes on. Numbers per second are slopes."""
 
-    first: int  # place of its first look
+    first: int  # place of its first snapshot
     slope: Slope
     seconds: float
     growth: float  # by the slope
-    stayed: float  # of all that came from look to look: the share that is still there
+    stayed: float  # of all that came from snapshot to snapshot: the share that is still there
 
 
 def theil_sen(time: Floats, value: Floats, width: float = SHOWN) -> Slope:
-    """The median of the slopes of all pairs; the interval is Kendall's, for noise that lasts from look to look.
+    """The median of the slopes of all pairs; the interval is Kendall's, for noise that lasts from snapshot to snapshot.
 
-    A straight line is as sure as without such noise, however few its looks; its interval is no wider than its slopes.
+    A straight line is as sure as without such noise, however few its snapshots; its interval is no wider than its
+    slopes.
     """
     count = len(time)
     first, second = np.triu_indices(count, 1)
@@ -118,12 +119,12 @@ def _is_straight(rest: Floats, growth: float) -> bool:
 
 
 def trend_of(time: Floats, value: Floats) -> Trend | None:
-    """The growth that goes on at the last look; None: there is none that can be told from what comes and goes."""
+    """The growth that goes on at the last snapshot; None: there is none that can be told from what comes and goes."""
     count = len(time)
-    if count < LEAST_LOOKS or value[-1] <= value.min():
+    if count < LEAST_SNAPSHOTS or value[-1] <= value.min():
         return None
     length = count
-    while length >= LEAST_LOOKS:
+    while length >= LEAST_SNAPSHOTS:
         found = _span(time, value, count - length)
         if found:
             return _judged(time, value, _since(time, value, found))
@@ -132,12 +133,12 @@ def trend_of(time: Floats, value: Floats) -> Trend | None:
 
 
 def _span(time: Floats, value: Floats, first: int) -> Trend | None:
-    """The looks from `first` on, if they rise steadily."""
+    """The snapshots from `first` on, if they rise steadily."""
     t, y = time[first:], value[first:]
     if not _steady(y):
         return None
     slope = _slope(t, y)
-    return None if slope.sure < SURE or slope.low <= 0 else _told(t, y, first, slope)
+    return None if slope.sure < SURE or slope.low <= 0 else _trend(t, y, first, slope)
 
 
 def _slope(time: Floats, value: Floats) -> Slope:
@@ -145,7 +146,7 @@ def _slope(time: Floats, value: Floats) -> Slope:
     return theil_sen(time[chosen], value[chosen])
 
 
-def _told(t: Floats, y: Floats, first: int, slope: Slope) -> Trend:
+def _trend(t: Floats, y: Floats, first: int, slope: Slope) -> Trend:
     seconds = float(t[-1] - t[0])
     rises = np.diff(y)
     came = float(rises[rises > 0].sum())
@@ -155,20 +156,20 @@ def _told(t: Floats, y: Floats, first: int, slope: Slope) -> Trend:
 
 
 def _since(time: Floats, value: Floats, found: Trend) -> Trend:
-    """The same trend from the look on, from which the line of its later half holds."""
-    middle = found.first + max((len(time) - found.first) // 2 - LEAST_LOOKS, 0)
+    """The same trend from the snapshot on, from which the line of its later half holds."""
+    middle = found.first + max((len(time) - found.first) // 2 - LEAST_SNAPSHOTS, 0)
     line = _slope(time[middle:], value[middle:])
     rest = value - line.slope * (time - time[middle])
     rest = np.abs(rest - _median(rest[middle:]))
     unsure = (line.slope - max(line.low, 0.0)) * np.abs(time - time[middle])
     off = rest > AWAY * _median(rest[middle:]) + unsure
-    # A single look beside the line does not end it.
+    # A single snapshot beside the line does not end it.
     ends = np.flatnonzero(off[1:middle] & off[: middle - 1]) if middle > 1 else np.empty(0)
     first = int(ends[-1]) + 2 if len(ends) else 0
-    if len(time) - first < LEAST_LOOKS:
+    if len(time) - first < LEAST_SNAPSHOTS:
         return found
     slope = _slope(time[first:], value[first:])
-    return found if slope.low <= 0 or slope.sure < SURE else _told(time[first:], value[first:], first, slope)
+    return found if slope.low <= 0 or slope.sure < SURE else _trend(time[first:], value[first:], first, slope)
 
 
 def _spread(count: int) -> NDArray[np.int64]:
@@ -190,9 +191,9 @@ def _steady(value: Floats) -> bool:
 
 
 def _step(value: Floats) -> float:
-    """The largest rise in one step that stays: some looks before it are all below some looks behind it."""
-    views = np.lib.stride_tricks.sliding_window_view(value, STEP_LOOKS)
-    return float((views.min(axis=1)[STEP_LOOKS:] - views.max(axis=1)[:-STEP_LOOKS]).max())
+    """The largest rise in one step that stays: some snapshots before it are all below some snapshots behind it."""
+    views = np.lib.stride_tricks.sliding_window_view(value, STEP_SNAPSHOTS)
+    return float((views.min(axis=1)[STEP_SNAPSHOTS:] - views.max(axis=1)[:-STEP_SNAPSHOTS]).max())
 
 
 def _judged(time: Floats, value: Floats, trend: Trend) -> Trend | None:
@@ -205,7 +206,7 @@ def _judged(time: Floats, value: Floats, trend: Trend) -> Trend | None:
 
 
 def fall(value: Floats) -> tuple[float, int]:
-    """The largest fall from a look to a later one, and the place of the look before it."""
+    """The largest fall from a snapshot to a later one, and the place of the snapshot before it."""
     highest = np.maximum.accumulate(value)
     falls = highest - value
     end = int(falls.argmax())
@@ -242,8 +243,8 @@ def _slowing(time: Floats, value: Floats, trend: Trend) -> bool:
 
 
 def _goes_on(time: Floats, value: Floats, trend: Trend) -> bool:
-    """The last looks still rise. Where growth comes in bursts, they are as many as have some."""
+    """The last snapshots still rise. Where growth comes in bursts, they are as many as have some."""
     rising = np.flatnonzero(np.diff(value) > 0)
     pause = int(np.diff(rising).max()) if len(rising) > 1 else len(value)
-    looks = min(max(LEAST_LOOKS, int(PAUSES * pause)), len(value))
-    return _slope(time[-looks:], value[-looks:]).high >= RECENT * trend.slope.slope
+    snapshots = min(max(LEAST_SNAPSHOTS, int(PAUSES * pause)), len(value))
+    return _slope(time[-snapshots:], value[-snapshots:]).high >= RECENT * trend.slope.slope

@@ -88,7 +88,7 @@ class Triggers:
         self._notices: Final = Notices(min(stalls, default=None), oom="oom" in kinds)
         self._cgroups_of: dict[Identity, str] = {}  # as they were: one that was killed has none
         self._absent: dict[str, None] = {}
-        self._told_absent: Final[set[str]] = set()
+        self._reported_absent: Final[set[str]] = set()
 
     @property
     def alarms(self) -> Alarms:
@@ -96,7 +96,7 @@ class Triggers:
         return self._notices.alarms
 
     def poll(self, processes: Sequence[Process]) -> bool:
-        """Whether a limit has been met, without a look. `processes`: the largest first; a cgroup's dump is its."""
+        """Whether a limit has been met, without a snapshot. `processes`: the largest first; a cgroup's dump is its."""
         before = {identity: len(reasons) for identity, reasons in self._pending.items()}
         for when in self._whens:
             if when.kind == "rss":
@@ -150,7 +150,7 @@ class Triggers:
             self._pending.setdefault(process.identity, []).append(Notice(when.kind, f"{size(used)} {what}"))
 
     def due(self, process: Process, summary: Summary, dump: Dump) -> list[Notice]:
-        """Why the look at a process is worth a dump; empty: it is not."""
+        """Why the snapshot of a process is worth a dump; empty: it is not."""
         reasons = self._pending.pop(process.identity, [])
         measured = {IN_USE: held_by(summary), RESIDENT: summary.kernel.rss}
         known = {measure: number for measure, number in measured.items() if number is not None}
@@ -158,7 +158,7 @@ class Triggers:
             if known and when.kind in {"peak", "growth"}:
                 marks = self._marks.setdefault((when, process.identity), {})
                 measure, number = next(iter(known.items()))
-                mark = marks.setdefault(measure, number)  # the first look is where it begins
+                mark = marks.setdefault(measure, number)  # the first snapshot is where it begins
                 step = when.amount or max(LEAST, STEP * mark)
                 if number >= mark + step:
                     marks.clear()
@@ -180,14 +180,14 @@ class Triggers:
             self._allocated[when, process.identity] = now
         return [Notice(when.kind, f"~{size(more)} more, by samples")] if same and more >= when.amount else []
 
-    def lost(self, looked: Collection[Identity]) -> list[tuple[Identity, Notice]]:
-        """What was noticed of processes at which there was no look then: they had ended, for example."""
-        return [(identity, each) for identity in self._pending.keys() - looked for each in self._pending.pop(identity)]
+    def lost(self, taken: Collection[Identity]) -> list[tuple[Identity, Notice]]:
+        """What was noticed of processes at which there was no snapshot then: they had ended, for example."""
+        return [(identity, each) for identity in self._pending.keys() - taken for each in self._pending.pop(identity)]
 
     def absent(self) -> list[str]:
         """Conditions that cannot be noticed here as asked for, each told once."""
-        new = [text for text in self._absent if text not in self._told_absent]
-        self._told_absent.update(new)
+        new = [text for text in self._absent if text not in self._reported_absent]
+        self._reported_absent.update(new)
         return new
 
     def forget(self, alive: Collection[Identity]) -> None:
@@ -205,7 +205,7 @@ def held_by(summary: Summary) -> int | None:
 
 
 def allocated_by(dump: Dump) -> Allocated | None:
-    """What was allocated since the profile of a look began, with a stack or without; None: nobody samples it."""
+    """What was allocated since the profile of a snapshot began, with a stack or without; None: nobody samples it."""
     if (
         not len(dump.profile)
         or not int(dump.profile[0]["flags"]) & fmt.ProfileFlag.ON

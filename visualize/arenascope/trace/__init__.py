@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The full record of a process: every malloc and free."""
+"""The trace of a process: every malloc and free."""

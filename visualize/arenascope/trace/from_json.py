@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `arenadump full-record --json` prints of a full record (docs/trace.schema.json)."""
+"""What `arenadump trace --json` prints of a trace (docs/trace.schema.json)."""
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
@@ -9,15 +9,15 @@ from typing import Final, Optional
 from arenascope.arenadump import run_arenadump
 from arenascope.graph import Sum
 from arenascope.json_decode import answer, document
-from arenascope.profile.from_json import ReadFrame, ReadInterpreter, ReadModule, ReadStacks, frames_of, stack_of
-from arenascope.profile.model import StackFrame
+from arenascope.profiles.from_json import ReadFrame, ReadInterpreter, ReadModule, ReadStacks, frames_of, stack_of
+from arenascope.profiles.model import StackFrame
 
 SCHEMA: Final = "arenascope.trace/1"
 
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment with most bytes in use."""
+    """The instant with most bytes in use."""
 
     time_ns: Optional[int]
     count: int
@@ -34,7 +34,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True)
-class RecordMoment:
+class TracePoint:
     """A part of the time: what was in use at most."""
 
     from_ns: int
@@ -44,7 +44,7 @@ class RecordMoment:
 
 
 @dataclass(frozen=True)
-class RecordSite:
+class TraceSite:
     """A stack, None: not known; and its blocks."""
 
     allocated: Sum
@@ -55,7 +55,7 @@ class RecordSite:
 
 
 @dataclass(frozen=True)
-class FullRecord:
+class Trace:
     """All of it; bytes are as the program asked for them."""
 
     program: str
@@ -78,26 +78,26 @@ class FullRecord:
     unknown_interpreters: tuple[ReadInterpreter, ...]
     peak: Peak
     lifetimes: tuple[Lifetimes, ...]
-    timeline: tuple[RecordMoment, ...]
+    timeline: tuple[TracePoint, ...]
     modules: tuple[ReadModule, ...]
     frames: tuple[ReadFrame, ...]
     stacks: ReadStacks
-    sites: tuple[RecordSite, ...]
+    sites: tuple[TraceSite, ...]
 
     def stack_frames(self) -> list[StackFrame]:
         """All frames, by their index."""
         return frames_of(self.modules, self.frames)
 
-    def stack(self, site: RecordSite, frames: list[StackFrame]) -> tuple[StackFrame, ...]:
+    def stack(self, site: TraceSite, frames: list[StackFrame]) -> tuple[StackFrame, ...]:
         """The frames of a site, innermost first."""
         return stack_of(site.stack, self.stacks, frames)
 
 
 def printed(path: str) -> str:
     """What arenadump says of a record's file."""
-    return run_arenadump(["full-record", "--json", "--", path])
+    return run_arenadump(["trace", "--json", "--", path])
 
 
-def parse(text: str) -> FullRecord:
+def parse(text: str) -> Trace:
     """ArenascopeError where it is something else."""
-    return answer(FullRecord, document(text, SCHEMA), SCHEMA)
+    return answer(Trace, document(text, SCHEMA), SCHEMA)

@@ -48,7 +48,7 @@ def work(seed: int, requests: int, kept: int, results: list[Any]) -> None:
 
 
 def main() -> None:
-    """Start, work, and wait to be looked at."""
+    """Start, work, and wait to be inspected."""
     threads, requests, kept = map(int, sys.argv[1:])
     print("ready", flush=True)
     results: list[Any] = []

@@ -47,8 +47,8 @@ def main() -> None:
     if failures:
         raise SystemExit(f"http_load: {failures[0]}")
     times.sort()
-    told = {f"p{share}_ms": times[min(len(times) * share // 100, len(times) - 1)] for share in (50, 90, 99)}
-    words = " ".join(f"{name}={value:.3f}" for name, value in told.items())
+    answer = {f"p{share}_ms": times[min(len(times) * share // 100, len(times) - 1)] for share in (50, 90, 99)}
+    words = " ".join(f"{name}={value:.3f}" for name, value in answer.items())
     print(f"arenascope report operations={len(times)} {words} latency_of=requests", flush=True)
 
 

@@ -62,7 +62,7 @@ def values(keys: Iterable[int], smallest: int, largest: int, rng: random.Random)
 
 
 def mark(name: str) -> None:
-    """Wait until the one who measures has looked; no longer when nobody does."""
+    """Wait until the one who measures has inspected; no longer when nobody does."""
     print(f"arenascope mark {name}", flush=True)
     sys.stdin.readline()
 
@@ -83,8 +83,8 @@ def main() -> None:
     server.send([(b"FLUSHALL", b"SYNC")])
     mark("emptied")
     times = sorted(server.times)
-    told = {f"p{share}_ms": times[min(len(times) * share // 100, len(times) - 1)] for share in (50, 90, 99)}
-    words = " ".join(f"{name}={value:.3f}" for name, value in told.items())
+    answer = {f"p{share}_ms": times[min(len(times) * share // 100, len(times) - 1)] for share in (50, 90, 99)}
+    words = " ".join(f"{name}={value:.3f}" for name, value in answer.items())
     print(f"arenascope report operations={server.commands} {words} latency_of=pipelines", flush=True)
 
 

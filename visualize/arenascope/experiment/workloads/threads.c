@@ -65,7 +65,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-// Waits until the one who measures has looked; at once when nobody does.
+// Waits until the one who measures has inspected; at once when nobody does.
 static void mark(const char *name)
 {
     char line[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Who allocated it: the calls of the profile, in the order of a walk, and what they are called.
-import { takeBlock, told } from "./data.js";
+import { takeBlock, json } from "./data.js";
 
 export const calls = { count: 0, end: [] }; // columns, by the numbers of calls; `end`: the number behind all that a call calls
 
@@ -8,15 +8,15 @@ export async function takeCalls() {
   Object.assign(calls, await takeBlock("calls"));
   calls.count = calls.depth.length;
   const text = new TextDecoder().decode(calls.text).split("\n");
-  calls.names = text.slice(0, told.calls.nameCount);
-  const behind = told.calls.nameCount + told.calls.moduleCount;
-  calls.modules = text.slice(told.calls.nameCount, behind);
+  calls.names = text.slice(0, json.calls.nameCount);
+  const behind = json.calls.nameCount + json.calls.moduleCount;
+  calls.modules = text.slice(json.calls.nameCount, behind);
   calls.languages = text.slice(behind);
-  calls.forOthers = new Set(told.calls.forOthers);
+  calls.forOthers = new Set(json.calls.forOthers);
   connect(calls);
   // The same calls below the threads that made them.
   calls.threads = { count: calls.thread_depth.length, depth: calls.thread_depth, name: calls.thread_name, module: calls.thread_module };
-  for (const [measure] of told.calls.measures) calls.threads[measure] = calls[`thread_${measure}`];
+  for (const [measure] of json.calls.measures) calls.threads[measure] = calls[`thread_${measure}`];
   connect(calls.threads);
 }
 

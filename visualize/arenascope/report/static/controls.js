@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Pointer, wheel, pinch and keys on a map's canvas, told to the map as what they mean.
+// Pointer, wheel, pinch and keys on a map's canvas, json to the map as what they mean.
 
-const WHEEL = 0.0016; // of a doubling, for each pixel that a wheel turns
+const WHEEL = 0.0016; // of a doubling, for each pixel that a wheel polls
 const STEP = 60; // pixels, by a Shift-arrow
 
 export function pointers(view, map) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the page carries: a few facts as JSON, and columns of numbers, deflated, in script elements that are not scripts.
 
-export const told = JSON.parse(document.getElementById("told").textContent);
+export const json = JSON.parse(document.getElementById("json").textContent);
 
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, u8: BigUint64Array, i4: Int32Array, f8: Float64Array };
 
@@ -14,7 +14,7 @@ export async function takeBlock(name) {
   const data = new Uint8Array(await opened.arrayBuffer());
   const columns = {};
   let offset = 0;
-  for (const [column, type, count] of told.blocks[name]) {
+  for (const [column, type, count] of json.blocks[name]) {
     const values = new TYPES[type](count);
     const bytes = new Uint8Array(values.buffer);
     const width = values.BYTES_PER_ELEMENT;

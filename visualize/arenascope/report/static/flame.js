@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The calls as a flame graph.
 import { calls } from "./calls.js";
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { Icicle } from "./icicle.js";
 import { size } from "./page_text.js";
 
@@ -9,11 +9,11 @@ const COLOURS = 6; // of modules, or languages; more share the last one
 
 // The calls as a tree with one measure's values; by modules, calls within a module are one bar, and so by languages.
 function growCalls(measure, group) {
-  const root = { depth: -1, name: "all", value: told.calls.wholes[measure], children: [], parent: null };
+  const root = { depth: -1, name: "all", value: json.calls.wholes[measure], children: [], parent: null };
   const tree = group === "threads" ? calls.threads : calls;
   const [of, titles] = group === "languages" ? [calls.language, calls.languages] : [tree.module, calls.modules];
   const together = group === "modules" || group === "languages";
-  const values = tree[told.calls.measures[measure][0]];
+  const values = tree[json.calls.measures[measure][0]];
   const nodes = [];
   for (let call = 0; call < tree.count; call++) {
     if (values[call] === 0) continue;
@@ -45,15 +45,15 @@ export function callsChart() {
   const byId = (name) => document.getElementById(`flame-${name}`);
   const chart = { map: null };
   const state = { measure: 0, group: "functions" };
-  const shown = (value) => (told.calls.measures[state.measure][1] === "bytes" ? size(value) : Math.round(value).toLocaleString("en"));
+  const shown = (value) => (json.calls.measures[state.measure][1] === "bytes" ? size(value) : Math.round(value).toLocaleString("en"));
   const shape = {
     id: "flame", height: 21, flame: true,
     words: (node, share) => {
-      const [, unit, of] = told.calls.measures[state.measure];
+      const [, unit, of] = json.calls.measures[state.measure];
       return `${shown(node.value)}${unit === "bytes" ? "" : ` ${unit}`} ${of}${share}${node.beside === undefined || state.group === "modules" || state.group === "languages" ? "" : `; ${node.beside}`}`;
     },
     title: (node) => shown(node.value),
-    found: (sum) => `, ${shown(sum)} ${told.calls.measures[state.measure][2]}`,
+    found: (sum) => `, ${shown(sum)} ${json.calls.measures[state.measure][2]}`,
     kind: (node) => (node.depth < 0 ? "ice-none" : `flame-${Math.min(node.part, COLOURS - 1)}`),
     chosen: (node) => {
       const can = chart.map && node && !node.rest && state.group === "functions";
@@ -72,7 +72,7 @@ export function callsChart() {
   });
   // What is kept on a page is not known by thread.
   const offer = () => {
-    for (const option of byId("measure").options) option.disabled = state.group === "threads" && !calls.threads[told.calls.measures[option.value][0]];
+    for (const option of byId("measure").options) option.disabled = state.group === "threads" && !calls.threads[json.calls.measures[option.value][0]];
     if (!byId("measure").selectedOptions[0].disabled) return;
     state.measure = 0;
     byId("measure").value = "0";
@@ -82,14 +82,14 @@ export function callsChart() {
     offer();
     again();
   });
-  const turn = (flame) => {
+  const flip = (flame) => {
     shape.flame = flame;
     byId("up-side").setAttribute("aria-pressed", String(flame));
     byId("down-side").setAttribute("aria-pressed", String(!flame));
     icicle.draw();
   };
-  byId("up-side").addEventListener("click", () => turn(true));
-  byId("down-side").addEventListener("click", () => turn(false));
+  byId("up-side").addEventListener("click", () => flip(true));
+  byId("down-side").addEventListener("click", () => flip(false));
   byId("show").addEventListener("click", () => document.getElementById("map").scrollIntoView());
   icicle.draw();
   return chart;

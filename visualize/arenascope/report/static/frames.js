@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The states of a map's cells at each look at one process: those of the first look, and of each other look what changed.
-import { lastNotAbove, takeBlock, told } from "./data.js";
+// The states of a map's cells at each snapshot of one process: those of the first snapshot, and of each other snapshot what changed.
+import { lastNotAbove, takeBlock, json } from "./data.js";
 import { Pages, Regions } from "./heaps.js";
 
 export class Reel {
   static async take(number) {
     const reel = new Reel();
-    const { moments, total, arenas } = told.reels[number];
-    Object.assign(reel, { moments, total, arenas, frame: 0 });
+    const { polls, total, arenas } = json.reels[number];
+    Object.assign(reel, { polls, total, arenas, frame: 0 });
     reel.regions = new Regions(await takeBlock(`regions-${number}`));
     reel.pages = new Pages(reel.regions, 0);
     reel.state = reel.pages.state = (await takeBlock(`start-${number}`)).state;
@@ -15,8 +15,8 @@ export class Reel {
     const { count, gap, by } = await takeBlock(`moves-${number}`);
     reel.by = by;
     reel.where = new Uint32Array(gap.length);
-    reel.ends = new Uint32Array(moments.length); // of each frame's changes
-    for (let frame = 1, at = 0; frame < moments.length; frame++) {
+    reel.ends = new Uint32Array(polls.length); // of each frame's changes
+    for (let frame = 1, at = 0; frame < polls.length; frame++) {
       reel.ends[frame] = reel.ends[frame - 1] + count[frame - 1];
       for (let cell = 0; at < reel.ends[frame]; at++) reel.where[at] = cell += gap[at];
     }
@@ -27,7 +27,7 @@ export class Reel {
   // Copies of all states, after as many changes as there are cells: so no way to a frame is longer than that.
   stop() {
     this.stops = [{ frame: 0, state: this.start }];
-    for (let frame = 1; frame < this.moments.length; frame++) {
+    for (let frame = 1; frame < this.polls.length; frame++) {
       if (this.ends[frame] - this.ends[this.stops.at(-1).frame] < this.total) continue;
       this.seek(frame);
       this.stops.push({ frame, state: this.state.slice() });
@@ -35,9 +35,9 @@ export class Reel {
     this.stopFrames = this.stops.map(({ frame }) => frame);
   }
 
-  // The frame that is seen at a moment: the last look until then, or the first.
-  frameAt(moment) {
-    return Math.max(lastNotAbove(this.moments, moment), 0);
+  // The frame that is seen at a poll: the last snapshot until then, or the first.
+  frameAt(poll) {
+    return Math.max(lastNotAbove(this.polls, poll), 0);
   }
 
   seek(frame) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The heaps, in the map's order, and what is known of each page in one dump.
-import { lastNotAbove, takeBlock, told } from "./data.js";
+import { lastNotAbove, takeBlock, json } from "./data.js";
 
 // Colours as in report/colours.py; above them, bits of the same byte.
 export const NONE = 0, USED = 1, PINNED = 2, CACHED = 3, STRANDED = 4, RELEASABLE = 5, WITHHELD = 6, RETURNED = 7, UNTOUCHED = 8,
@@ -41,12 +41,12 @@ export class Regions {
   // A page's address: a multiple of the page size, and so an exact double.
   address(index) {
     const region = this.of(index);
-    return (this.page[region] + index - this.first[region]) * told.pageSize;
+    return (this.page[region] + index - this.first[region]) * json.pageSize;
   }
 
   // The page that holds an address; -1 for none of ours.
   find(address) {
-    const wanted = Math.floor(address / told.pageSize);
+    const wanted = Math.floor(address / json.pageSize);
     for (const region of this.order) {
       const within = wanted - this.page[region];
       if (within >= 0 && within < this.pages[region]) return this.first[region] + within;
@@ -66,7 +66,7 @@ function partAt(index, list, ends) {
   return !ends || index >= ends.length ? [] : list.subarray(index ? ends[index - 1] : 0, ends[index]);
 }
 
-// One dump: the state of each page, what lies on it, the pins, the chunks. All but the first two come a moment later.
+// One dump: the state of each page, what lies on it, the pins, the chunks. All but the first two come a little later.
 export class Pages {
   constructor(regions, which) {
     this.regions = regions;
@@ -85,7 +85,7 @@ export class Pages {
   async takeDetails() {
     this.pools = await takeBlock(`pools-${this.which}`);
     const pins = (await takeBlock(`pins-${this.which}`)).size; // of the pinned pages in turn; 0: not known
-    const sizes = told.dumps[this.which].pinSizes;
+    const sizes = json.dumps[this.which].pinSizes;
     this.pins = new Map();
     for (let index = 0, pin = 0; pin < pins.length; index++) {
       if (this.colour(index) !== PINNED) continue;
@@ -93,7 +93,7 @@ export class Pages {
       pin++;
     }
     this.ruby = await takeBlock(`ruby-${this.which}`);
-    await this.takeHolders();
+    await this.takeUsers();
     await this.takeSites();
     const chunks = await takeBlock(`chunks-${this.which}`);
     let behind = 0;
@@ -104,16 +104,16 @@ export class Pages {
     });
   }
 
-  // The holders of each of malloc's pages, those with most bytes on it first: holder[holderEnd[i - 1]] to holder[holderEnd[i] - 1].
-  async takeHolders() {
-    const { count, holder } = await takeBlock(`holders-${this.which}`);
-    this.holder = holder;
-    this.holderEnd = endsOf(count);
+  // The users of each of malloc's pages, those with most bytes on it first: user[userEnd[i - 1]] to user[userEnd[i] - 1].
+  async takeUsers() {
+    const { count, user } = await takeBlock(`users-${this.which}`);
+    this.user = user;
+    this.userEnd = endsOf(count);
   }
 
-  // The numbers of the holders on a page, as told.dumps[…].holders has them.
-  holdersOf(index) {
-    return partAt(index, this.holder, this.holderEnd);
+  // The numbers of the users on a page, as json.dumps[…].users has them.
+  usersOf(index) {
+    return partAt(index, this.user, this.userEnd);
   }
 
   // Likewise the sites, as numbers that `siteCall` has the calls of: those at 0 are in no call of the chart.
@@ -134,13 +134,13 @@ export class Pages {
 
   // In what a page's counts are, bytes. The pages of runtimes' heaps come last.
   unit(index) {
-    return index < told.mallocTotal ? UNIT : RUNTIME_UNIT;
+    return index < json.mallocTotal ? UNIT : RUNTIME_UNIT;
   }
 
   // Units on a page that are in bins: what no other count has.
   binned(index) {
     const u = this.units;
-    return told.pageSize / this.unit(index) - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
+    return json.pageSize / this.unit(index) - u.rest[index] - u.in_use[index] - u.tcache[index] - u.fastbin[index] - u.top[index] -
       u.metadata[index] - u.unknown[index];
   }
 
@@ -160,7 +160,7 @@ export class Pages {
     const region = this.regions.of(index);
     const chunks = this.chunks(region);
     if (!chunks) return false;
-    const perPage = told.pageSize / UNIT;
+    const perPage = json.pageSize / UNIT;
     const start = (index - this.regions.first[region]) * perPage;
     out.fill(255);
     let chunk = lastNotAbove(chunks.end, start) + 1;
@@ -177,11 +177,11 @@ export class Pages {
     const region = this.regions.of(index);
     const chunks = this.chunks(region);
     if (!chunks) return null;
-    const wanted = (index - this.regions.first[region]) * (told.pageSize / UNIT) + unit;
+    const wanted = (index - this.regions.first[region]) * (json.pageSize / UNIT) + unit;
     const chunk = lastNotAbove(chunks.end, wanted) + 1;
     const from = chunk ? chunks.end[chunk - 1] : chunks.start;
     if (chunk >= chunks.end.length || wanted < from) return null;
-    const base = this.regions.page[region] * told.pageSize;
+    const base = this.regions.page[region] * json.pageSize;
     return { address: base + from * UNIT, size: (chunks.end[chunk] - from) * UNIT, kind: chunks.kind[chunk] };
   }
 

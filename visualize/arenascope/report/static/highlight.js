@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a click lights up: a byte for each page, 1 where it belongs to the thing that was chosen.
 import { callsOf } from "./calls.js";
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { unitColour } from "./map_canvas.js";
 import { COLOUR_BITS, FREE_UNKNOWN, MMAPPED, PINNED, RELEASABLE, RUNTIME, RETURNED, UNKNOWN, USED, USED_SWAPPED, FREE_SWAPPED, WITHHELD, isResident } from "./heaps.js";
 
@@ -11,7 +11,7 @@ const isMallocs = (page) => page.kind !== RUNTIME;
 const ROWS = {
   used: (page) => page.resident && isMallocs(page) && page.kind !== MMAPPED && page.units.in_use[page.index] > 0,
   mmapped: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] > 0,
-  slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < told.pageSize / 16,
+  slack: (page) => page.resident && page.kind === MMAPPED && page.units.in_use[page.index] < json.pageSize / 16,
   cached: (page) => page.resident && page.units.tcache[page.index] > 0,
   fastbin: (page) => page.resident && page.colour !== RELEASABLE && page.colour !== WITHHELD && page.units.fastbin[page.index] > 0,
   stranded: (page) =>
@@ -28,7 +28,7 @@ const ROWS = {
   "free-swapped": (page) => page.colour === FREE_SWAPPED,
 };
 
-// Which holders are meant, by their type, owner and leak.
+// Which users are meant, by their type, owner and leak.
 const HELD = {
   type: (value) => ([type]) => type === Number(value),
   owner: (value) => ([, owner]) => owner === Number(value),
@@ -43,12 +43,12 @@ function callMask(mask, wanted, pages) {
   }
 }
 
-// Fills in the mask; false: no dump has such a holder.
-function holderMask(mask, meant, pages) {
-  const wanted = told.dumps.map(({ holders }) => holders.map((holder, number) => number > 0 && meant(holder)));
-  const { holderEnd, holder, which } = pages;
-  for (let index = 0, at = 0; holderEnd && index < holderEnd.length; index++) {
-    for (; at < holderEnd[index]; at++) if (wanted[which][holder[at]]) mask[index] = 1;
+// Fills in the mask; false: no dump has such a user.
+function userMask(mask, meant, pages) {
+  const wanted = json.dumps.map(({ users }) => users.map((user, number) => number > 0 && meant(user)));
+  const { userEnd, user, which } = pages;
+  for (let index = 0, at = 0; userEnd && index < userEnd.length; index++) {
+    for (; at < userEnd[index]; at++) if (wanted[which][user[at]]) mask[index] = 1;
   }
   return wanted.some((each) => each.includes(true));
 }
@@ -57,12 +57,12 @@ function holderMask(mask, meant, pages) {
 // names nothing that is on the map.
 export function lit(spec, pages, all) {
   const { regions } = pages;
-  const mask = new Uint8Array(told.total);
+  const mask = new Uint8Array(json.total);
   const [what, value] = spec.split(":");
   if (what === "pin") {
     for (const [page, size] of pages.pins ?? []) if (size === Number(value)) mask[page] = 1;
   } else if (what === "arena" || what === "idle") {
-    const wanted = new Set(what === "idle" ? told.idle : [Number(value)]);
+    const wanted = new Set(what === "idle" ? json.idle : [Number(value)]);
     for (let region = 0; region < regions.count; region++) {
       if (wanted.has(regions.arena[region])) mask.fill(1, regions.first[region], regions.first[region] + regions.pages[region]);
     }
@@ -72,15 +72,15 @@ export function lit(spec, pages, all) {
   } else if (what === "state") {
     for (let i = 0; i < mask.length; i++) mask[i] = (pages.state[i] & COLOUR_BITS) === Number(value) ? 1 : 0;
   } else if (Object.hasOwn(HELD, what)) {
-    if (!holderMask(mask, HELD[what](value), pages)) return null;
+    if (!userMask(mask, HELD[what](value), pages)) return null;
   } else if (what === "call" || what === "function") {
     const wanted = callsOf(spec);
     if (!wanted) return null;
     callMask(mask, wanted, pages);
   } else if (what === "changed" && all.length > 1) {
     for (let i = 0; i < mask.length; i++) mask[i] = (all[0].state[i] ^ all[1].state[i]) & COLOUR_BITS ? 1 : 0;
-  } else if (what === "row" && Object.hasOwn(ROWS, told.rows[value] ?? "") && pages.units) {
-    rowMask(mask, ROWS[told.rows[value]], pages);
+  } else if (what === "row" && Object.hasOwn(ROWS, json.rows[value] ?? "") && pages.units) {
+    rowMask(mask, ROWS[json.rows[value]], pages);
   } else {
     return null;
   }
@@ -106,7 +106,7 @@ function rowMask(mask, belongs, pages) {
     const end = regions.first[region] + regions.pages[region];
     for (let index = regions.first[region]; index < end; index++) {
       const colour = pages.state[index] & COLOUR_BITS;
-      if (colour && belongs({ index, kind, row: told.runtimes[regions.arena[region]], colour, units, pages, resident: isResident(colour) })) mask[index] = 1;
+      if (colour && belongs({ index, kind, row: json.runtimes[regions.arena[region]], colour, units, pages, resident: isResident(colour) })) mask[index] = 1;
     }
   }
 }
@@ -114,7 +114,7 @@ function rowMask(mask, belongs, pages) {
 // The page after (or before) `from` at which a run of lit pages begins, all the way round; -1 when none is lit.
 export function nextRun(mask, from, step) {
   const begins = (i) => mask[i] && !(i > 0 && mask[i - 1]);
-  for (let turn = 1, i = from; turn <= mask.length; turn++) {
+  for (let tried = 1, i = from; tried <= mask.length; tried++) {
     i = (i + step + mask.length) % mask.length;
     if (begins(i)) return i;
   }

@@ -7,7 +7,7 @@ const BAR_LEAST = 2; // pixels: what is narrower is not drawn
 const LETTER_WIDTH = 7; // pixels, about
 const BAR_PAD = 6;
 
-// `shape`: what the chart says and how it looks.
+// `shape`: what the chart says and how it appears.
 //   id: of its element, and the beginning of those of its tools; height: of a bar, pixels; flame: the root is at the bottom;
 //   title(node): beside a bar's name; words(node): all that there is to say; found(count, sum): of a search; kind(node): a class;
 //   chosen(node): is told of a click or Enter. A node has name, value, parent, children, and rest where it stands for several.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Brings the page to life: the map first, what it needs for details once that is painted.
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { HeapMap } from "./map.js";
 import { keys, pointers } from "./controls.js";
 import { readLink, writeLink } from "./url_state.js";
@@ -16,7 +16,7 @@ async function start() {
   ownersChart();
   await takeCalls();
   const chart = callsChart();
-  if (told.total > 0) await startMap(chart);
+  if (json.total > 0) await startMap(chart);
   document.documentElement.dataset.ready = "true";
 }
 

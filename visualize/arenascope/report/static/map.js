@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The map: its views, what they show, and what one can do to them.
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { Pages, Regions } from "./heaps.js";
 import { Hilbert, Rows } from "./layouts.js";
 import { Camera, View, aspectOf, paletteOf } from "./map_canvas.js";
@@ -10,7 +10,7 @@ import { hex, spoken, stateName } from "./page_text.js";
 
 const MAX_SCALE = 640; // pixels a page
 const MARKED = 64; // pixels a page at least, where a search or a link leads
-const MIXTURE = 4096; // pages behind a pixel that are looked at
+const MIXTURE = 4096; // pages behind a pixel that are inspected
 
 const say = document.getElementById("spoken");
 
@@ -18,11 +18,11 @@ export class HeapMap {
   static async open() {
     const map = new HeapMap();
     map.regions = await Regions.take();
-    map.all = told.sides.map((_, which) => new Pages(map.regions, which));
+    map.all = json.sides.map((_, which) => new Pages(map.regions, which));
     for (const pages of map.all) await pages.takeStates();
-    const canvases = told.sides.map((_, which) => document.getElementById(`canvas-${which}`));
+    const canvases = json.sides.map((_, which) => document.getElementById(`canvas-${which}`));
     const aspect = aspectOf(canvases[0]);
-    map.layouts = { rows: new Rows(map.regions, told.total, aspect), hilbert: new Hilbert(map.regions, told.total, aspect) };
+    map.layouts = { rows: new Rows(map.regions, json.total, aspect), hilbert: new Hilbert(map.regions, json.total, aspect) };
     map.layout = map.layouts.rows;
     map.palette = "phusion";
     map.spec = null;

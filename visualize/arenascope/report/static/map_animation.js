@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The map of a timeline: page states that move. Painted anew at each step, so each cell has one of few shades.
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { Hilbert, Rows } from "./layouts.js";
 import { HeapMap } from "./map.js";
 import { encoded, linear } from "./mipmap.js";
@@ -11,7 +11,7 @@ const SHADES = 32;
 const DIM = 0.3; // of its colour that a cell keeps while others are lit
 const MARK_LEAST = 0.6; // of a pixel that has a lit cell behind it
 
-// What each value of a cell looks like: its colour, and dimmed if others are lit.
+// How each value of a cell is drawn: its colour, and dimmed if others are lit.
 function shadesOf(palette, lighting) {
   const ground = palette[0];
   return Array.from({ length: SHADES }, (_, value) => {
@@ -23,7 +23,7 @@ function shadesOf(palette, lighting) {
 // The map at 1, 1/2, 1/4, … of its size, each painted when it is drawn. One pixel for many cells has the mean of their light.
 class MovingPyramid {
   constructor(width, height) {
-    Object.assign(this, { width, height, levels: new Map(), turn: 0 });
+    Object.assign(this, { width, height, levels: new Map(), version: 0 });
     this.cells = new Uint8Array(width * height);
   }
 
@@ -34,7 +34,7 @@ class MovingPyramid {
       this.packed = Uint32Array.from(shades, ([r, g, b], value) => (value & (MARK - 1) ? ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0 : 0));
       this.light = Float32Array.from(shades.flat(), linear);
     }
-    this.turn++;
+    this.version++;
   }
 
   pick(scale) {
@@ -47,15 +47,15 @@ class MovingPyramid {
       const context = canvas.getContext("2d");
       const image = context.createImageData(canvas.width, canvas.height);
       const tile = { left: 0, top: 0, width: canvas.width, height: canvas.height, image: () => this.painted(level) };
-      level = { scale: 2 ** step, step, canvas, context, image, turn: -1, tiles: [tile], sums: new Float32Array(step ? 8 * canvas.width * canvas.height : 0) };
+      level = { scale: 2 ** step, step, canvas, context, image, version: -1, tiles: [tile], sums: new Float32Array(step ? 8 * canvas.width * canvas.height : 0) };
       this.levels.set(step, level);
     }
     return level;
   }
 
   painted(level) {
-    if (level.turn !== this.turn) {
-      level.turn = this.turn;
+    if (level.version !== this.version) {
+      level.version = this.version;
       if (level.step) this.paintMeans(level);
       else this.paintCells(level);
       level.context.putImageData(level.image, 0, 0);
@@ -147,7 +147,7 @@ export class MovingMap extends HeapMap {
     this.reel = reel;
     this.regions = reel.regions;
     this.all = [reel.pages];
-    told.arenas = reel.arenas;
+    json.arenas = reel.arenas;
     Object.assign(view, { pages: reel.pages, regions: reel.regions, marker: -1 });
     this.mask = new Uint8Array(reel.total);
     const aspect = aspectOf(view.canvas);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One canvas with the map of one dump on it. The camera is shared, so that two maps go in step.
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { COLOUR_BITS, METADATA, MIXED, NONE, PINNED, RESIDENCY_UNKNOWN, UNIT, UNKNOWN, USED, CACHED, STRANDED, RELEASABLE, WITHHELD, RETURNED,
   UNTOUCHED, USED_SWAPPED, FREE_SWAPPED, FREE_UNKNOWN, isResident } from "./heaps.js";
 import { LIT, Pyramid, THERE, encoded, linear, parseColour } from "./mipmap.js";
@@ -27,7 +27,7 @@ export class View {
   constructor(canvas, pages, regions, camera) {
     Object.assign(this, { canvas, pages, regions, camera });
     this.context = canvas.getContext("2d", { alpha: false });
-    this.perPage = told.pageSize / UNIT;
+    this.perPage = json.pageSize / UNIT;
     this.side = 2 ** Math.ceil(Math.log2(this.perPage) / 2); // a page's units stand in a square, in rows of so many
     this.units = document.createElement("canvas");
     this.unitsOf = "";
@@ -110,7 +110,7 @@ export class View {
     const { context, ratio } = this;
     const { scale } = this.camera;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = told.background;
+    context.fillStyle = json.background;
     context.fillRect(0, 0, this.width, this.height);
     this.drawTiles();
     if (scale >= GRID_FROM) {
@@ -148,7 +148,7 @@ export class View {
     for (const { name, x, y, width } of this.names()) {
       context.textAlign = "center";
       context.textBaseline = "middle";
-      context.fillStyle = `${told.background}d9`;
+      context.fillStyle = `${json.background}d9`;
       context.fillRect(x - width / 2, y - LABEL / 2, width, LABEL);
       context.fillStyle = "#ffffff";
       context.fillText(name, x, y);
@@ -196,7 +196,7 @@ export class View {
 
   drawGrid({ left, top, right, bottom }) {
     const { context } = this;
-    context.fillStyle = told.background;
+    context.fillStyle = json.background;
     const line = this.camera.scale >= UNITS_FROM ? 2 : 1;
     const [x0, y0] = this.toPixel(left, top);
     const [x1, y1] = this.toPixel(right, bottom);
@@ -218,7 +218,7 @@ export class View {
         if (colour === NONE) continue;
         const [px, py] = this.toPixel(x + 0.5, y + 0.5);
         const side = 2 * size;
-        const row = this.lightness(index) > told.bright ? side * this.ratio : 0;
+        const row = this.lightness(index) > json.bright ? side * this.ratio : 0;
         context.drawImage(this.letters, colour * side * this.ratio, row, side * this.ratio, side * this.ratio, px - size, py - size, side, side);
       }
     }
@@ -241,10 +241,10 @@ export class View {
     context.font = `600 ${size}px ui-monospace, "DejaVu Sans Mono", monospace`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    for (const [colour, look] of Object.entries(told.looks)) {
+    for (const [colour, appearance] of Object.entries(json.appearances)) {
       for (const bright of [0, 1]) {
-        context.fillStyle = told.inks[bright];
-        context.fillText(look.letter, (Number(colour) + 0.5) * side, bright * side + size + 1);
+        context.fillStyle = json.inks[bright];
+        context.fillText(appearance.letter, (Number(colour) + 0.5) * side, bright * side + size + 1);
       }
     }
   }
@@ -327,7 +327,7 @@ export class View {
   // The arenas' names, left of their rows.
   drawGutter() {
     const { context } = this;
-    context.fillStyle = told.background;
+    context.fillStyle = json.background;
     context.fillRect(0, 0, this.gutter, this.height);
     context.font = "12px system-ui, 'DejaVu Sans', sans-serif";
     context.textBaseline = "middle";
@@ -352,7 +352,7 @@ export class View {
 
 // What an arena is called; -1: the mmapped chunks.
 export function nameOf(arena) {
-  return arena < 0 ? "mmapped" : told.arenas[arena].name;
+  return arena < 0 ? "mmapped" : json.arenas[arena].name;
 }
 
 // Chunk classes as in the dump format.
@@ -431,7 +431,7 @@ export function aspectOf({ clientWidth, clientHeight }) {
 }
 
 export function paletteOf(name) {
-  const palette = [parseColour(told.background)];
-  for (const [colour, look] of Object.entries(told.looks)) palette[colour] = parseColour(look[name]);
+  const palette = [parseColour(json.background)];
+  for (const [colour, appearance] of Object.entries(json.appearances)) palette[colour] = parseColour(appearance[name]);
   return palette;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The buttons around a map: those below it, and those that light something up on it.
 import { callWords } from "./calls.js";
-import { told } from "./data.js";
+import { json } from "./data.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -44,7 +44,7 @@ export function lights(map) {
     if (map.spec) {
       const words = all.find((button) => button.dataset.light === map.spec && button.dataset.name)?.dataset.name ?? callWords(map.spec);
       const pages = [...new Set(map.litCounts())].map((count) => count.toLocaleString("en")).join(" → ");
-      byId("lit-name").textContent = `${words ?? map.spec}: ${pages} ${told.unit ?? "page"}s`;
+      byId("lit-name").textContent = `${words ?? map.spec}: ${pages} ${json.unit ?? "page"}s`;
       byId("spoken").textContent = byId("lit-name").textContent;
     }
     byId("layout-rows").setAttribute("aria-pressed", String(map.layout.name === "rows"));

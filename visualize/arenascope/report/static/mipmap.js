@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The map as images of 1, 1/2, 1/4, … of its size. Where one pixel stands for many pages, its colour is the mean of their
-// colours, taken of light and not of the numbers that encode it: a pixel of half red and half white pages looks as both
+// colours, taken of light and not of the numbers that encode it: a pixel of half red and half white pages appears as both
 // would from afar. While something is lit, lit pages among many others stay visible: they count for LIT_LEAST at least.
 
 const TILE = 1024;
@@ -28,7 +28,7 @@ export function parseColour(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-// While others are dimmed, a dark colour would look dimmed too.
+// While others are dimmed, a dark colour would seem dimmed too.
 function brightened(rgb) {
   const [r, g, b] = rgb;
   return 0.299 * r + 0.587 * g + 0.114 * b < 70 ? rgb.map((c) => Math.round(c + (255 - c) * 0.3)) : rgb;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is known of a page, in words: for the card beside the pointer, and for those who listen.
 import { callName } from "./calls.js";
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { COLOUR_BITS, FREE_SWAPPED, HUGE, MMAPPED, NONE, PINNED, RELEASABLE, RESIDENCY_UNKNOWN, RETURNED, RUNTIME, UNTOUCHED, USED_SWAPPED,
   MIXED, WITHHELD, ZERO, isResident } from "./heaps.js";
 
@@ -24,9 +24,9 @@ export function where(index, regions) {
   const region = regions.of(index);
   const arena = regions.arena[region];
   const heap = KINDS[regions.kind[region]];
-  if (arena < 0) return `${heap}, ${size(regions.pages[region] * told.pageSize)}`;
-  const { name, threads } = told.arenas[arena];
-  if (regions.kind[region] === RUNTIME) return `${name}, piece of ${size(regions.pages[region] * told.pageSize)}`;
+  if (arena < 0) return `${heap}, ${size(regions.pages[region] * json.pageSize)}`;
+  const { name, threads } = json.arenas[arena];
+  if (regions.kind[region] === RUNTIME) return `${name}, piece of ${size(regions.pages[region] * json.pageSize)}`;
   return `${heap ? `${name}, ${heap}` : name}${threads ? ` · ${threads}` : ""}`;
 }
 
@@ -35,7 +35,7 @@ export function stateName(state) {
   if (colour === NONE) return "not there";
   const notes = [state & HUGE ? "part of a huge page" : "", state & ZERO ? "the shared zero page" : "",
     state & RESIDENCY_UNKNOWN ? "residency unknown" : ""].filter(Boolean);
-  return [told.looks[colour].name, ...notes].join(", ");
+  return [json.appearances[colour].name, ...notes].join(", ");
 }
 
 // How much of a page is in use, where that is a part of it.
@@ -43,7 +43,7 @@ export function shareInUse(index, pages) {
   const colour = pages.colour(index);
   if (!pages.units || (colour !== MIXED && colour !== PINNED)) return "";
   const used = (pages.units.in_use[index] + pages.units.metadata[index]) * pages.unit(index);
-  return `, ${Math.max(1, Math.round((100 * used) / told.pageSize))} % in use`;
+  return `, ${Math.max(1, Math.round((100 * used) / json.pageSize))} % in use`;
 }
 
 // The bytes of a page in each row of the ledger (or beside it, where the page is absent): [name, bytes], none of 0.
@@ -54,7 +54,7 @@ export function rows(index, pages) {
   const unit = pages.unit(index);
   const bytes = (name) => units[name][index] * unit;
   const free = pages.binned(index) * unit + bytes("top");
-  const { titles } = told;
+  const { titles } = json;
   const found = new Map();
   const add = (name, held) => held > 0 && found.set(name, (found.get(name) ?? 0) + held);
   if (regions.kind[regions.of(index)] === RUNTIME) {
@@ -63,7 +63,7 @@ export function rows(index, pages) {
     add("headers and rests", bytes("metadata"));
   } else if (regions.kind[regions.of(index)] === MMAPPED && isResident(colour)) {
     add(titles.mmapped, bytes("in_use"));
-    add(titles.slack, told.pageSize - bytes("in_use"));
+    add(titles.slack, json.pageSize - bytes("in_use"));
   } else if (isResident(colour)) {
     const whole = colour === RELEASABLE ? titles.releasable : colour === WITHHELD ? titles.withheld : null;
     add(titles.used, bytes("in_use"));
@@ -83,19 +83,19 @@ export function rows(index, pages) {
 
 // The chunk that alone keeps a page, as far as it is known.
 export function pin(index, pages) {
-  if (pages.colour(index) !== PINNED || told.unit === "cell") return "";
+  if (pages.colour(index) !== PINNED || json.unit === "cell") return "";
   const held = pages.pins?.get(index);
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
 
 // Of what type most of a page is, and who holds that.
-export function holder(index, pages) {
-  const [first, ...others] = pages.holdersOf(index);
+export function user(index, pages) {
+  const [first, ...others] = pages.usersOf(index);
   if (first === undefined) return "";
-  const [type, owner] = told.dumps[pages.which].holders[first];
+  const [type, owner] = json.dumps[pages.which].users[first];
   const more = others.length ? ` (and ${others.length} more)` : "";
   if (first === 0) return `Many different types and owners${more}.`;
-  return `${others.length ? "Most: " : ""}${told.names.types[type] ?? "?"}, held by ${told.names.short[owner] ?? "?"}${more}.`;
+  return `${others.length ? "Most: " : ""}${json.names.types[type] ?? "?"}, held by ${json.names.short[owner] ?? "?"}${more}.`;
 }
 
 // Who allocated what lies on a page.
@@ -109,7 +109,7 @@ export function site(index, pages) {
 
 // The blocks that a page of a runtime's heap is divided into.
 function pool(index, pages) {
-  const at = index - told.mallocTotal;
+  const at = index - json.mallocTotal;
   if (at < 0 || !pages.pools || !pages.colour(index)) return "";
   const block = pages.pools.block[at] * pages.unit(index);
   const mean = pages.pools.mean[at] ? " The numbers are means over its pool." : "";
@@ -118,7 +118,7 @@ function pool(index, pages) {
 
 // The page of Ruby's own heap that a page is part of, or the pool of Python's.
 export function ruby(index, pages) {
-  if (index >= told.mallocTotal) return pool(index, pages);
+  if (index >= json.mallocTotal) return pool(index, pages);
   const found = pages.rubyAt(index);
   if (found < 0) return "";
   const { slot_size: size, total_slots: total, free_slots: free } = pages.ruby;
@@ -136,8 +136,8 @@ export function spoken(index, all) {
   const parts = [`${hex(regions.address(index))}, ${where(index, regions)}`];
   all.forEach((pages, i) => {
     const held = rows(index, pages).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
-    const side = told.sides[i] ? `${told.sides[i]}: ` : "";
-    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${holder(index, pages)} ${site(index, pages)} ${ruby(index, pages)}`.trim());
+    const side = json.sides[i] ? `${json.sides[i]}: ` : "";
+    parts.push(`${side}${stateName(pages.state[index])}${shareInUse(index, pages)}${held ? ` (${held})` : ""}. ${pin(index, pages)} ${user(index, pages)} ${site(index, pages)} ${ruby(index, pages)}`.trim());
   });
   return parts.join(". ");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The card beside the pointer (or the marker).
-import { told } from "./data.js";
+import { json } from "./data.js";
 import { NONE } from "./heaps.js";
-import { chunk, hex, holder, pin, rows, ruby, shareInUse, site, size, stateName, where } from "./page_text.js";
+import { chunk, hex, user, pin, rows, ruby, shareInUse, site, size, stateName, where } from "./page_text.js";
 
 const card = document.getElementById("card");
 const MANY = 4; // pages a pixel, from which on a mixture is told and not one page
@@ -29,11 +29,11 @@ export function showCard(index, all, x, y, { mixture = null, unit = -1 } = {}) {
     addMixture(mixture, all);
   } else {
     all.forEach((pages, i) => {
-      add("b", `${told.sides[i] ? `${told.sides[i]}: ` : ""}${stateName(pages.state[index])}${shareInUse(index, pages)}`);
+      add("b", `${json.sides[i] ? `${json.sides[i]}: ` : ""}${stateName(pages.state[index])}${shareInUse(index, pages)}`);
       addRows(rows(index, pages));
       const pinned = pin(index, pages);
       if (pinned) add("div", pinned);
-      const held = holder(index, pages);
+      const held = user(index, pages);
       if (held) add("div", held);
       const allocated = site(index, pages);
       if (allocated) add("div", allocated);
@@ -44,7 +44,7 @@ export function showCard(index, all, x, y, { mixture = null, unit = -1 } = {}) {
     });
   }
   add("div", where(index, regions), "side");
-  add("div", `${hex(address)} – ${hex(address + told.pageSize)}`, "address");
+  add("div", `${hex(address)} – ${hex(address + json.pageSize)}`, "address");
   card.hidden = false;
   const { offsetWidth: width, offsetHeight: height } = card;
   const box = card.parentElement;
@@ -67,12 +67,12 @@ function addRows(found) {
 
 // What the pages behind one pixel are, in shares.
 function addMixture(mixture, all) {
-  add("b", `${mixture.length.toLocaleString("en")} ${told.unit ?? "page"}s, ${size(mixture.length * told.pageSize)}`);
+  add("b", `${mixture.length.toLocaleString("en")} ${json.unit ?? "page"}s, ${size(mixture.length * json.pageSize)}`);
   all.forEach((pages, i) => {
     const counts = new Map();
     for (const index of mixture) counts.set(pages.colour(index), (counts.get(pages.colour(index)) ?? 0) + 1);
     const sorted = [...counts].filter(([colour]) => colour !== NONE).sort((a, b) => b[1] - a[1]).slice(0, MOST_SHOWN);
-    const words = sorted.map(([colour, count]) => `${told.looks[colour].name} ${Math.round((100 * count) / mixture.length)} %`);
-    add("div", `${told.sides[i] ? `${told.sides[i]}: ` : ""}${words.join(", ") || "not there"}`);
+    const words = sorted.map(([colour, count]) => `${json.appearances[colour].name} ${Math.round((100 * count) / mixture.length)} %`);
+    add("div", `${json.sides[i] ? `${json.sides[i]}: ` : ""}${words.join(", ") || "not there"}`);
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The moment that is shown: chosen on the chart or with the slider; all numbers follow.
-import { lastNotAbove, told } from "./data.js";
+// The poll that is shown: chosen on the chart or with the slider; all numbers follow.
+import { lastNotAbove, json } from "./data.js";
 import { size } from "./page_text.js";
 import { byId } from "./map_toolbar.js";
 
@@ -16,9 +16,9 @@ function known(bytes) {
 }
 
 export class Course {
-  // `columns`: time (ms), at (0 to 1), rss, and each row, a number for each moment; NaN: unknown.
+  // `columns`: time (ms), at (0 to 1), rss, and each row, a number for each poll; NaN: unknown.
   constructor(columns) {
-    Object.assign(this, { columns, count: columns.time.length, moment: -1, wanted: -1, playing: 0 });
+    Object.assign(this, { columns, count: columns.time.length, poll: -1, wanted: -1, playing: 0 });
     this.element = byId("course");
     this.slider = byId("slider");
     this.shown = () => {};
@@ -26,8 +26,8 @@ export class Course {
       const since = cell.dataset.since !== undefined;
       return { cell, since, held: columns[since ? cell.dataset.since : cell.dataset.now] };
     });
-    this.begins = []; // of each moment: where its generation begins
-    told.generations.forEach((generation, n) => this.begins.push(n && told.generations[n - 1] === generation ? this.begins[n - 1] : n));
+    this.begins = []; // of each poll: where its generation begins
+    json.generations.forEach((generation, n) => this.begins.push(n && json.generations[n - 1] === generation ? this.begins[n - 1] : n));
     this.listen();
   }
 
@@ -54,7 +54,7 @@ export class Course {
     byId("play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
   }
 
-  // The moment that is nearest to a place, 0 to 1.
+  // The poll that is nearest to a place, 0 to 1.
   nearest(place) {
     const { at } = this.columns;
     const before = Math.max(lastNotAbove(at, place), 0);
@@ -82,10 +82,10 @@ export class Course {
     byId("play").textContent = "Play";
   }
 
-  // Shows a moment with the next frame.
-  go(moment) {
-    if (Number.isNaN(moment)) return;
-    this.wanted = Math.min(Math.max(moment, 0), this.count - 1);
+  // Shows a poll with the next frame.
+  go(poll) {
+    if (Number.isNaN(poll)) return;
+    this.wanted = Math.min(Math.max(poll, 0), this.count - 1);
     if (this.waiting) return;
     this.waiting = true;
     requestAnimationFrame(() => {
@@ -94,32 +94,32 @@ export class Course {
     });
   }
 
-  show(moment) {
-    if (moment === this.moment) return;
-    this.moment = this.wanted = moment;
-    const x = `${100 * this.columns.at[moment]}%`;
+  show(poll) {
+    if (poll === this.poll) return;
+    this.poll = this.wanted = poll;
+    const x = `${100 * this.columns.at[poll]}%`;
     for (const line of document.querySelectorAll(".now")) {
       line.setAttribute("x1", x);
       line.setAttribute("x2", x);
     }
-    const begin = this.begins[moment];
+    const begin = this.begins[poll];
     for (const { cell, since, held } of this.cells) {
-      const bytes = since ? held[moment] - held[begin] : held[moment];
+      const bytes = since ? held[poll] - held[begin] : held[poll];
       cell.textContent = since ? signed(bytes) : known(bytes);
       if (Number.isNaN(bytes)) delete cell.dataset.bytes;
       else cell.dataset.bytes = bytes;
       cell.classList.toggle("zero", bytes === 0);
     }
-    const words = this.words(moment);
-    this.slider.value = moment;
+    const words = this.words(poll);
+    this.slider.value = poll;
     this.slider.setAttribute("aria-valuetext", words);
-    byId("moment").textContent = words;
-    this.shown(moment);
+    byId("poll").textContent = words;
+    this.shown(poll);
   }
 
-  words(moment) {
-    const when = `${new Date(this.columns.time[moment]).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-    const generation = new Set(told.generations).size > 1 ? `, generation ${told.generations[moment]}` : "";
-    return `${when}${generation}: Rss ${known(this.columns.rss[moment])}`;
+  words(poll) {
+    const when = `${new Date(this.columns.time[poll]).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    const generation = new Set(json.generations).size > 1 ? `, generation ${json.generations[poll]}` : "";
+    return `${when}${generation}: Rss ${known(this.columns.rss[poll])}`;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Brings the page of a timeline to life: the chart with its slider first, then the map.
-import { takeBlock, told } from "./data.js";
+import { takeBlock, json } from "./data.js";
 import { keys, pointers } from "./controls.js";
 import { Course } from "./time_cursor.js";
 import { hideCard } from "./page_tooltip.js";
@@ -14,7 +14,7 @@ const SETTLED = 250; // ms without a step, after which what is lit is counted an
 
 async function takeReels() {
   const made = [];
-  for (const [number, { moments }] of told.reels.entries()) made.push(moments.length ? await Reel.take(number) : null);
+  for (const [number, { polls }] of json.reels.entries()) made.push(polls.length ? await Reel.take(number) : null);
   return made;
 }
 
@@ -22,28 +22,28 @@ async function takeReels() {
 function follow(map, course, reels) {
   const chips = [...document.querySelectorAll("[data-state]")];
   let settling = 0;
-  course.shown = (moment) => {
-    const number = told.reels.findIndex(({ generation }) => generation === told.generations[moment]);
+  course.shown = (poll) => {
+    const number = json.reels.findIndex(({ generation }) => generation === json.generations[poll]);
     const reel = reels[number];
     byId("map-frame").hidden = !reel;
-    byId("map-says").textContent = reel ? "" : (told.reels[number]?.why ?? "There is no map of this generation.");
-    map.moment = moment;
+    byId("map-says").textContent = reel ? "" : (json.reels[number]?.why ?? "There is no map of this generation.");
+    map.poll = poll;
     map.moved();
     if (!reel) {
       hideCard();
       return;
     }
     if (map.reel !== reel) map.take(reel);
-    const frame = reel.frameAt(moment);
+    const frame = reel.frameAt(poll);
     map.seek(frame);
     const counts = reel.counts();
     for (const chip of chips) chip.textContent = counts[chip.dataset.state].toLocaleString("en");
-    const seen = reel.moments[frame];
-    byId("map-when").textContent = seen === moment ? "" : `The map is of ${course.words(seen).slice(11, 23)}.`;
+    const seen = reel.polls[frame];
+    byId("map-when").textContent = seen === poll ? "" : `The map is of ${course.words(seen).slice(11, 23)}.`;
     clearTimeout(settling);
     settling = setTimeout(() => map.changed?.(), SETTLED);
   };
-  map.toMoment = (moment) => course.go(moment);
+  map.toPoll = (poll) => course.go(poll);
 }
 
 async function start() {

@@ -16,7 +16,7 @@ export function writeLink(map) {
     if (map.layout.name !== "rows") words.push(`layout=${map.layout.name}`);
     if (map.palette !== "phusion") words.push(`palette=${map.palette}`);
     if (map.spec) words.push(`light=${map.spec}`);
-    if (map.moment !== undefined) words.push(`moment=${map.moment}`);
+    if (map.poll !== undefined) words.push(`poll=${map.poll}`);
     written = words.join("&");
     history.replaceState(null, "", written ? `#${written}` : "#map");
   }, 200);
@@ -30,7 +30,7 @@ export function readLink(map) {
   if (words.get("palette") === "safe") map.setPalette("safe");
   if (words.has("layout")) map.setLayout(words.get("layout"));
   if (words.has("light")) map.light(words.get("light"));
-  if (words.has("moment")) map.toMoment?.(Number(words.get("moment")));
+  if (words.has("poll")) map.toPoll?.(Number(words.get("poll")));
   const scale = Number(words.get("scale"));
   if (address("mark") >= 0) map.setMarker(address("mark"), { go: true, speak: false });
   if (address("at") >= 0 && scale > 0) map.goTo(address("at"), scale);

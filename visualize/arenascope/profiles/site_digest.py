@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The call stacks of a look at a process whose allocations are recorded, by what other looks know them by."""
+"""The call stacks of a snapshot of a process whose allocations are recorded, by what other snapshots know them by."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, Any, Callable, Final
 from arenascope import dump_records as fmt
 from arenascope.compare.digest import NOTHING, UNKNOWN, Group, Named, Portion
 from arenascope.errors import ArenascopeError
-from arenascope.profile.from_json import profile_of, read_profile
-from arenascope.profile.model import NATIVE
+from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.profiles.model import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from arenascope.compare.digest import Moment
+    from arenascope.compare.digest import Digest
     from arenascope.dump import Dump
-    from arenascope.profile.model import Profile, Site, StackFrame
+    from arenascope.profiles.model import Profile, Site, StackFrame
 
     Json = dict[str, Any]
 
-MOST: Final = 200  # call stacks of a timeline's look: those with most bytes in use
-MOST_COMPARED: Final = 10_000  # of two looks that are compared
+MOST: Final = 200  # call stacks of a timeline's snapshot: those with most bytes in use
+MOST_COMPARED: Final = 10_000  # of two snapshots that are compared
 NAMED: Final = 3  # functions of a call stack, innermost first
-NAMES_EVERY: Final = 10  # looks: names are looked up again no sooner
+NAMES_EVERY: Final = 10  # snapshots: names are looked up again no sooner
 BETWEEN: Final = " < "
 
 
 class Stacks:
-    """Knows the names of call stacks that it has seen: looking them up costs more than a look."""
+    """Knows the names of call stacks that it has seen: looking them up costs more than a snapshot."""
 
     def __init__(self, most: int = MOST) -> None:
-        """It knows none. `most`: of a look."""
+        """It knows none. `most`: of a snapshot."""
         self._most: Final = most
         self._names: dict[str, str] = {}
-        self._looks = 0
+        self._snapshots = 0
 
     def of(self, dump: Dump, profile: Profile | None = None) -> Json | None:
         """What a timeline keeps. None: nobody records. `profile`: of this dump, if its names are looked up already."""
@@ -46,13 +46,13 @@ class Stacks:
         head, sites = dump.profile[0], dump.profile_sites
         frames = _frames(dump)
         listed = {_key(frames(int(each["stack"]))): each for each in sites[: self._most]}
-        if self._looks <= 0 and any(key not in self._names for key in listed):
-            with suppress(ArenascopeError):  # a look without names is better than none
+        if self._snapshots <= 0 and any(key not in self._names for key in listed):
+            with suppress(ArenascopeError):  # a snapshot without names is better than none
                 self._learn(
                     profile or profile_of(read_profile(f"/proc/self/fd/{dump.descriptor}", (), [dump.descriptor]))
                 )
-            self._looks = NAMES_EVERY
-        self._looks -= 1
+            self._snapshots = NAMES_EVERY
+        self._snapshots -= 1
         return {
             "mean": int(head["mean"]),
             "page_rate": int(head["page_rate"]),
@@ -78,7 +78,7 @@ def _title(site: Site) -> str:
 
 
 def _identity(frame: StackFrame) -> tuple[str, int]:
-    """The same in each look at a process: object and offset, or function and line."""
+    """The same in each snapshot of a process: object and offset, or function and line."""
     if frame.language != NATIVE:
         (line,) = frame.lines
         return f"{line.file}:{line.function}", line.line
@@ -126,18 +126,18 @@ def _place(frames: list[tuple[str, int]]) -> str:
     return BETWEEN.join(f"{module[:12]}+{offset:#x}" for module, offset in frames[:NAMED])
 
 
-def group_of(told: Mapping[str, Any]) -> Group:
-    """The call stacks that Stacks told, as a group of a moment."""
+def group_of(answer: Mapping[str, Any]) -> Group:
+    """The call stacks that Stacks told, as a group of a digest."""
     return Group(
-        {key: Named(str(title), Portion(bytes_, count)) for key, (title, bytes_, count, _) in told["listed"].items()},
-        bool(told["whole"]),
-        NOTHING if told["whole"] else UNKNOWN,
+        {key: Named(str(title), Portion(bytes_, count)) for key, (title, bytes_, count, _) in answer["listed"].items()},
+        bool(answer["whole"]),
+        NOTHING if answer["whole"] else UNKNOWN,
     )
 
 
-def with_stacks(moment: Moment, dump: Dump, profile: Profile | None = None) -> Moment:
-    """A moment with the call stacks that its dump has. `profile`: of the dump, if its names are looked up already."""
-    told = Stacks(MOST_COMPARED).of(dump, profile)
-    if told is None:
-        return replace(moment, sites=None)
-    return replace(moment, sites=group_of(told), page_rate=told["page_rate"])
+def with_stacks(digest: Digest, dump: Dump, profile: Profile | None = None) -> Digest:
+    """A digest with the call stacks that its dump has. `profile`: of the dump, if its names are looked up already."""
+    answer = Stacks(MOST_COMPARED).of(dump, profile)
+    if answer is None:
+        return replace(digest, sites=None)
+    return replace(digest, sites=group_of(answer), page_rate=answer["page_rate"])

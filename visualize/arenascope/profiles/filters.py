@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from arenascope.profile.language import CHOICES, within
-from arenascope.profile.model import NATIVE, SourceLine, StackFrame
+from arenascope.profiles.language import CHOICES, within
+from arenascope.profiles.model import NATIVE, SourceLine, StackFrame
 
 if TYPE_CHECKING:
     import re
 
-    from arenascope.profile.model import Profile
+    from arenascope.profiles.model import Profile
 
 HIDDEN: Final = (StackFrame(0, None, (SourceLine("(hidden functions alone)"),)),)
 

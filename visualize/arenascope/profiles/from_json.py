@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A profile from what `arenadump profile --json` prints (docs/profile.schema.json)."""
+"""A profile from what `arenadump sites --json` prints (docs/profile.schema.json)."""
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
@@ -12,8 +12,8 @@ from arenascope.arenadump import run_arenadump
 from arenascope.graph import GraphTarget, Sum
 from arenascope.humanize import count
 from arenascope.json_decode import answer, document
-from arenascope.profile.language import INTERPRETED
-from arenascope.profile.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread, apart
+from arenascope.profiles.language import INTERPRETED
+from arenascope.profiles.model import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread, apart
 
 SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
@@ -58,7 +58,7 @@ class ReadFrame:
 
 
 @dataclass(frozen=True)
-class ReadKept:
+class ReadPinned:
     """What a site's chunks in use keep: pages, and bytes. None: not known."""
 
     pinned: Optional[int]
@@ -91,7 +91,7 @@ class ReadSite:
 
     in_use: Sum
     allocated: Sum
-    kept: ReadKept
+    pinned: ReadPinned
     threads: tuple[ReadShare, ...]
     complete: bool
     stack: int
@@ -162,7 +162,7 @@ class ReadProfile:
 
 def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target; `how` and `descriptors` are for run_arenadump."""
-    text = run_arenadump(["profile", "--json", "--tree", *how, "--", target], descriptors)
+    text = run_arenadump(["sites", "--json", "--tree", *how, "--", target], descriptors)
     return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
 
 
@@ -178,7 +178,7 @@ def profile_of(read: ReadProfile) -> Profile:
             stack_of(site.stack, read.stacks, frames),
             {
                 **_values(site, read),
-                **{name: value for name in KEPT if (value := getattr(site.kept, name)) is not None},
+                **{name: value for name in KEPT if (value := getattr(site.pinned, name)) is not None},
             },
             tuple(
                 Share(threads[each.thread] if each.thread is not None else None, _values(each, read))
@@ -193,10 +193,10 @@ def profile_of(read: ReadProfile) -> Profile:
     )
 
 
-def _values(told: Union[ReadSite, ReadShare], read: ReadProfile) -> dict[str, int]:
+def _values(answer: Union[ReadSite, ReadShare], read: ReadProfile) -> dict[str, int]:
     """In the order of MEASURES. Without samples arenadump says 0 for what was allocated, which is not known."""
-    allocated = {"alloc_objects": told.allocated.count, "alloc_space": told.allocated.bytes} if read.sampled else {}
-    return {**allocated, "inuse_objects": told.in_use.count, "inuse_space": told.in_use.bytes}
+    allocated = {"alloc_objects": answer.allocated.count, "alloc_space": answer.allocated.bytes} if read.sampled else {}
+    return {**allocated, "inuse_objects": answer.in_use.count, "inuse_space": answer.in_use.bytes}
 
 
 def frames_of(modules: Sequence[ReadModule], frames: Sequence[ReadFrame]) -> list[StackFrame]:
@@ -227,9 +227,9 @@ def _frame(frame: ReadFrame, modules: list[Module]) -> StackFrame:
 def _nanoseconds(time: Optional[str]) -> int:
     if time is None:
         return 0
-    moment = dt.datetime.fromisoformat(time.replace("Z", "+00:00"))
+    when = dt.datetime.fromisoformat(time.replace("Z", "+00:00"))
     # Not by timestamp(): a float has 53 bits, and these are 61.
-    return (moment - dt.datetime.fromtimestamp(0, dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1000
+    return (when - dt.datetime.fromtimestamp(0, dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1000
 
 
 def _comments(read: ReadProfile) -> list[str]:

@@ -51,7 +51,7 @@ class Source(NamedTuple):
 def rights_of(target: str) -> Rights | None:
     """Those of a process, or of the user who may have written a file. None: our own are all that we have.
 
-    To be asked before the look: a process may become one of another user meanwhile.
+    To be asked before the snapshot: a process may become one of another user meanwhile.
     """
     if os.geteuid() != 0:
         return None
@@ -72,7 +72,7 @@ def _of_process(pid: int) -> Rights:
         reads_all = uid == 0 and bool(int(held["CapEff"][0], 16) & READS_ALL)
         root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         return Rights(uid, gid, tuple(map(int, held["Groups"])), reads_all, root)
-    except (OSError, KeyError, ValueError, IndexError):  # it has ended: the look says so
+    except (OSError, KeyError, ValueError, IndexError):  # it has ended: the snapshot says so
         return Rights(NOBODY, NOBODY, ())
 
 

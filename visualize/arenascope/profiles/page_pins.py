@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from arenascope.profile.stack_titles import MOST_NAMES, bare_name, is_for_others
+from arenascope.profiles.stack_titles import MOST_NAMES, bare_name, is_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ class FunctionKeeps(NamedTuple):
     bytes: int
 
 
-def narrowest_keeper(stacks: Iterable[Keeping]) -> FunctionKeeps | None:
+def narrowest_pinner(stacks: Iterable[Keeping]) -> FunctionKeeps | None:
     """The function whose share of the pages exceeds its share of the bytes in use most.
 
     Of equal ones it is the one that keeps most pages, then the innermost. main has all pages and all bytes. What

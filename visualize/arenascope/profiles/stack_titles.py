@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from arenascope.profile.source_lines import plain_name
+from arenascope.profiles.source_lines import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

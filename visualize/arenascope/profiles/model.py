@@ -164,7 +164,7 @@ class Site:
 
 @dataclass
 class Profile:
-    """What a recorder knows at one moment."""
+    """What a recorder knows at one instant."""
 
     sites: list[Site]
     started_ns: int = 0
