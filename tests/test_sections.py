@@ -147,12 +147,9 @@ def test_a_file_of_before_has_none_of_it(planted: Path, program: Path, tmp_path:
 
 def test_a_file_that_should_have_it_is_damaged(planted: Path, program: Path, tmp_path: Path) -> None:
     dump = synthetic.write(tmp_path / "dump", synthetic.everything(), minor=fmt.MINOR + 1)
-    for said in (
-        subprocess.run([program, dump], capture_output=True, text=True, check=False),
-        python(planted, READ, dump),
-    ):
-        assert said.returncode
-        assert 'it has no section "novelties"' in said.stderr
+    said = subprocess.run([program, dump], capture_output=True, text=True, check=False)
+    assert said.returncode
+    assert 'it has no section "novelties"' in said.stderr
 
 
 @pytest.mark.parametrize(("field", "value"), [("arena", 1), ("kind", 0), ("kind", 3)])
@@ -166,12 +163,9 @@ def test_the_rules_of_its_fields_are_checked(
     assert python(planted, READ, dump).stdout.startswith("[(0, 1, 5)]")
     novelty[field] = value
     dump = synthetic.write(tmp_path / "bad", {**made, "novelties": novelty}, minor=fmt.MINOR + 1)
-    for said in (
-        subprocess.run([program, dump], capture_output=True, text=True, check=False),
-        python(planted, READ, dump),
-    ):
-        assert said.returncode
-        assert f'record 0 of its section "novelties" has {field} {value}' in said.stderr
+    said = subprocess.run([program, dump], capture_output=True, text=True, check=False)
+    assert said.returncode
+    assert f'record 0 of its section "novelties" has {field} {value}' in said.stderr
 
 
 def test_the_documentation_has_it(planted: Path) -> None:

@@ -2,6 +2,7 @@
 // The sections of a dump, as one table that writer and reader share: where each stands in a view, and what its records have.
 #pragma once
 
+#include "dump/format.h"
 #include "model/view.h"
 
 #include <stdbool.h>
@@ -36,7 +37,8 @@ struct as_field {
 };
 
 struct as_section_kind {
-    char name[16];
+    char name[sizeof((struct as_dump_section *)NULL)->name +
+              1];         // with its NUL, which a name of 16 bytes has not in a file
     uint16_t record_size; // bytes
     uint16_t first_size;  // of its record when it was new: no file has a smaller one
     uint16_t pointer;     // offset of the section's pointer in struct as_view
