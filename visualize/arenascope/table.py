@@ -47,25 +47,26 @@ class Table(Sequence[Row], Generic[Row]):
         return tuple(row[place] for row in self._rows)
 
     def to_numpy(self) -> NDArray[np.void]:
-        """The table as a structured array: a column of numbers that are all known is int64, any other has objects."""
+        """The table as a structured array. Numbers that are all known have 64 bits, all else is objects."""
         import numpy as np  # noqa: PLC0415 - only who asks for it needs it
 
         columns = {name: self.column(name) for name in self.columns}
-        whole = {name: all(type(value) is int for value in values) for name, values in columns.items()}
-        made = np.empty(len(self), [(name, np.int64 if whole[name] else np.object_) for name in self.columns])
+        kinds = {name: _whole(values) if None not in values else None for name, values in columns.items()}
+        made = np.empty(len(self), [(name, kinds[name] or np.object_) for name in self.columns])
         for name, values in columns.items():
-            made[name] = values if whole[name] else np.fromiter(values, np.object_, len(self))
+            made[name] = values if kinds[name] else np.fromiter(values, np.object_, len(self))
         return made
 
     def to_pandas(self) -> Any:
-        """The table as a DataFrame; numbers are Int64, and <NA> is what is not known. ImportError: no pandas."""
+        """The table as a DataFrame; numbers are Int64 or UInt64, <NA> is what is not known. ImportError: no pandas."""
         import pandas as pd  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415 - likewise
 
         columns = {}
         for name in self.columns:
             values = self.column(name)
-            numbers = all(value is None or type(value) is int for value in values)
-            columns[name] = pd.array(values, dtype="Int64") if numbers else pd.Series(values, dtype=object)
+            kind = _whole(values)
+            nullable = {"int64": "Int64", "uint64": "UInt64", None: None}[kind]
+            columns[name] = pd.array(values, dtype=nullable) if nullable else pd.Series(values, dtype=object)
         return pd.DataFrame(columns)
 
     def _repr_html_(self) -> str:
@@ -79,6 +80,14 @@ class Table(Sequence[Row], Generic[Row]):
         )
         more = f"<p>and {len(self) - SHOWN:,} more</p>" if len(self) > SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _whole(values: Sequence[Any]) -> str | None:
+    """The type that holds the numbers of a column: an address may need all 64 bits. None: they are no numbers."""
+    known = [value for value in values if value is not None]
+    if not all(type(value) is int for value in known):
+        return None
+    return "int64" if all(value < 1 << 63 for value in known) else "uint64"
 
 
 def _text(value: Any) -> str:
