@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How much of what well-known programs hold has a type and an owner: prints a line of docs/graph.md for each.
+"""How much of what well-known programs hold has a type and an owner: prints a line of docs/owners.md for each.
 
     bench/held.py            all that are installed
     bench/held.py ruby gdb   these

@@ -211,7 +211,7 @@ def test_the_page_is_bounded_and_says_what_is_left_out() -> None:
 
 
 def test_the_bound_is_the_one_that_is_documented(agent: Path) -> None:
-    text = (DOCS / "exporter.md").read_text()
+    text = (DOCS / "live.md").read_text()
     bound = re.search(
         r"at most ([0-9]+) samples, ([0-9]+) for each arena, and 2 for each finding \(of ([0-9]+)\)", text
     )
@@ -236,7 +236,7 @@ def test_the_bound_is_the_one_that_is_documented(agent: Path) -> None:
 def test_every_metric_is_documented() -> None:
     with running("pins") as program, exporting(program.pid) as exporter:
         page = exporter.after_poll()
-    text = (DOCS / "exporter.md").read_text()
+    text = (DOCS / "live.md").read_text()
     suffix = {"counter": "_total", "info": "_info"}
     assert {name for name, each in page.items() if f"`{name}{suffix.get(each.type, '')}" not in text} == set()
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The colours of the pictures, and which one a byte or a page gets. docs/png.md shows them to people.
+// The colours of the pictures, and which one a byte or a page gets. docs/user-guide.md#pictures shows them to people.
 #pragma once
 
 #include "model/records.h"

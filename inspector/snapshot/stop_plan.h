@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The consistency modes: how a target is caught so that what is read of it is one instant, and which way costs it least.
-// docs/consistency.md tells users.
+// docs/safety.md tells users.
 #pragma once
 
 #include "libc/libc.h"

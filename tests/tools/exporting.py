@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An exporter that serves, its page, and Debian's Prometheus with the configuration of docs/exporter.md."""
+"""An exporter that serves, its page, and Debian's Prometheus with the configuration of docs/live.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from . import harness
 
 DOCS = harness.ROOT / "docs"
-BLOCKS = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "exporter.md").read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "live.md").read_text(), re.MULTILINE | re.DOTALL)
 OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 

@@ -74,7 +74,7 @@ PARTS = {
         Part("sanitize", "the agent under TSan, ASan and UBSan", ("make sanitize",)),
         Part("tsan", "the inspector's threads under TSan", ("make tsan",)),
         Part("suites", "the suites of redis and CPython beside the agent", ("make suites",), ("suites",)),
-        Part("soak", "inspects storms of malloc", (f"{PYTHON} tests/soak.py --minutes 30", pytest("soak"))),
+        Part("soak", "snapshots of storms of malloc", (f"{PYTHON} tests/soak.py --minutes 30", pytest("soak"))),
         Part("soak-inject", "1,000 injections", (f"{PYTHON} tests/soak_inject.py --injections 1000",)),
         Part("soak-profile", "1,000 profiles", (f"{PYTHON} tests/soak_profile.py --rounds 1000",)),
         Part("soak-recorder", "a service that is recorded", (f"{PYTHON} tests/soak_recorder.py --minutes 50",)),

@@ -143,7 +143,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
             "--exclude-standard",
             "tests",
             "visualize",
-            "docs/exporter.md",
+            "docs/live.md",
             "inspector/control",
             "inspector/include",
             "inspector/model",

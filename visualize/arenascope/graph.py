@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the chunks in use: what arenadump types, leaks, owners and why print (docs/graph.md).
+"""Who holds the chunks in use: what arenadump types, leaks, owners and why print (docs/owners.md).
 
 What is not known is None. Bytes are those of chunks, headers included.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from arenascope.suppressions import LeakLimit
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/graph.md) instead of tables.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/owners.md) instead of tables.")
 
 
 @click.command()

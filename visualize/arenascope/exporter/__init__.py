@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What processes hold, for Prometheus: snapshots in turn, and a page that shows the last of them (docs/exporter.md)."""
+"""What processes hold, for Prometheus: snapshots in turn, and a page that shows the last of them (docs/live.md)."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What each page and each 16 bytes is shown as: one numbering for Python, the page's script, and its style sheet.
 
-The colours and their rules are those of the C program's pictures (inspector/png/palette.c, docs/png.md).
+The colours and their rules are those of the C program's pictures: inspector/png/palette.c, docs/user-guide.md#pictures.
 """
 
 from __future__ import annotations

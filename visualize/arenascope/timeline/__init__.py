@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Many snapshots of a group of processes, kept in one file (docs/timeline.md)."""
+"""Many snapshots of a group of processes, kept in one file (docs/over-time.md)."""

@@ -1,4 +1,4 @@
--- A timeline (docs/timeline.md), whose version the last line states. Times are in nanoseconds since the epoch, sizes in bytes. NULL: not known.
+-- A timeline (docs/over-time.md), whose version the last line states. Times are in nanoseconds since the epoch, sizes in bytes. NULL: not known.
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE processes (
     id INTEGER PRIMARY KEY,

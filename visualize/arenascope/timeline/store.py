@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The file of a timeline: SQLite, one transaction for each poll (docs/timeline.md).
+"""The file of a timeline: SQLite, one transaction for each poll (docs/over-time.md).
 
 A poll is either whole in the file, and on the disk, or not there at all. Neither SIGKILL nor a full disk changes that.
 """

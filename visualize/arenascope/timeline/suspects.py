@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Leak suspects: what grows in a timeline and has not stopped (docs/timeline.md)."""
+"""Leak suspects: what grows in a timeline and has not stopped (docs/over-time.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether numbers over time grow without end, as a leak does: docs/timeline.md, "Leak suspects".
+"""Whether numbers over time grow without end, as a leak does: docs/over-time.md, "Leak suspects".
 
 Pure functions on one series: times in seconds, ascending, and a number at each.
 """
