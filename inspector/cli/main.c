@@ -29,11 +29,11 @@ static const struct command commands[] = {
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
      "arenadump dump TARGET -o FILE [--chunks] [--objects] [--graph]\n"
      "  Writes the state of every page to FILE (mode 0600), for another day or another\n"
-     "  machine; never the contents of the heap. -o -: to standard output. --chunks: also the size and the state\n"
-     "  of every chunk, which png needs for heaps (4 bytes for each chunk).\n"
-     "  --objects: also how many objects of each type Python or Ruby has. --graph: also\n"
-     "  who holds the chunks, of which types they are, and which are lost: names and\n"
-     "  sums; all memory is read for it. TARGET is a process or a core.\n"},
+     "  machine; never the contents of the heap. -o -: to standard output. --chunks:\n"
+     "  also the size and the state of every chunk, which png needs for heaps (4 bytes\n"
+     "  for each chunk). --objects: also how many objects of each type Python or Ruby\n"
+     "  has. --graph: also who holds the chunks, of which types they are, and which are\n"
+     "  lost: names and sums; all memory is read for it. TARGET is a process or a core.\n"},
     {"check", as_cmd_check, AS_OPTION_MANY,
      "arenadump check DUMP...\n"
      "  Checks that each file is a dump, whole and sound: exit code 0. Prints nothing.\n"},
@@ -67,7 +67,7 @@ static const struct command commands[] = {
     {"sites", as_cmd_sites, AS_OPTION_JSON | AS_OPTION_TREE,
      "arenadump sites TARGET [--json [--tree]]\n"
      "  Prints the call stacks that allocated what is in use, as a recorder in the\n"
-     "  process has written them down (arenascope run --profile, or profile). Frames are\n"
+     "  process has noted them (arenascope run --profile, arenadump profile). Frames are\n"
      "  objects and offsets. With --json, --tree has each frame and each caller once.\n"},
     {"profile", as_cmd_profile,
      AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_PROFILE,
