@@ -66,7 +66,7 @@ struct as_agent {
 extern struct as_agent as_agent;
 extern char as_agent_pattern[PATH_MAX]; // of the dumps' names, absolute; protected by as_agent.lock
 
-// Of a variable that is written only where something is asked for that an injected agent seldom does: it lies behind all others
+// Marks a variable that is written only where something is asked for that an injected agent seldom does: it lies behind all others
 // (cold.ld), so that these share a page.
 #define AS_AGENT_RARE __attribute__((section(".bss.as_rare")))
 

@@ -97,7 +97,7 @@ int arenascope_forecast(struct arenascope_arena_forecast *arenas, size_t room, s
 {
     struct as_api_call call = begin_call();
     struct as_trim_outcome out = {0};
-    // Of both kinds: each has a field of its own.
+    // The forecast is of both kinds: each has a field of its own.
     const struct arenascope_trim_options deep = {.size = sizeof deep, .flags = ARENASCOPE_DEEP};
     bool ok = false;
     if (!count || (!arenas && room > 0))

@@ -26,7 +26,7 @@ int as_policy_run(struct as_policy *p);
 
 // Replaces the policy (NULL: off). The caller starts the worker thread, or wakes it.
 bool as_policy_set(const struct arenascope_policy *policy, struct as_error *err);
-// Of the process, in bytes; may lag by some pages for each processor. 0: unknown.
+// Returns the resident memory of the process, in bytes; may lag by some pages for each processor. 0: unknown.
 uint64_t as_policy_resident(void);
 // Returns whether there is a policy now.
 bool as_policy_statistics(struct arenascope_policy_stats *out);

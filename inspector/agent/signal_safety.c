@@ -37,7 +37,7 @@ enum {
 static struct code codes[CODES];
 static struct code malloc_code; // of libc: a little more than malloc.o
 
-// Of libc, one after the other, without pointers that would have to be relocated.
+// The names are those of libc's functions, one after the other, without pointers that would have to be relocated.
 static const char set_id_names[] =
     "setuid\0setgid\0seteuid\0setegid\0setreuid\0setregid\0setresuid\0setresgid\0setgroups\0";
 enum { SET_IDS = 9 };

@@ -18,9 +18,8 @@ void as_agent_thread_name(const char *name);
 // Has `ending` called when the calling thread ends by itself, and not with the process. At the first call, that takes one of the
 // keys that libc has for values of threads, and may have libpthread loaded. False: there is no such key.
 bool as_agent_thread_at_end(void (*ending)(void *));
-// Of the calling thread, which as_agent_thread_create made with AS_AGENT_STACK_BYTES: memory that is certainly part of its stack, from
-// below all that the
-// agent writes up to libc's descriptor of the thread, at the upper end.
+// Returns memory that is certainly part of the calling thread's stack, from below all that the agent writes up to libc's descriptor of the
+// thread, at the upper end. as_agent_thread_create made the thread with AS_AGENT_STACK_BYTES.
 struct as_range as_agent_thread_stack(void);
 // Gives the memory of that stack below the caller's frame back to the kernel: a snapshot needs tens of KiB of it, a wait does not.
 void as_agent_thread_release_stack(void);

@@ -82,8 +82,8 @@ static const struct as_control_arena *find_arena(const as_control_arena_vec *are
     return NULL;
 }
 
-// Of what each arena gave back, as much as it has grown since; an arena may have reused other pages instead, so this is at
-// most what was needed again.
+// Returns how much the arenas have grown since, each by no more than it gave back; an arena may have reused other pages
+// instead, so this is at most what was needed again.
 static uint64_t count_faulted_back(const as_control_arena_vec *then, const as_control_arena_vec *now)
 {
     uint64_t sum = 0;

@@ -165,7 +165,7 @@ static void put_forecast(struct as_writer *w, const struct as_view *v)
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
     as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
-    // Of a dump or a core there is no process that one could ask.
+    // A dump or a core has no process that one could ask.
     bool any = l->malloc_trim != AS_UNKNOWN && l->malloc_trim != 0;
     bool more = deeper != AS_UNKNOWN && deeper != 0;
     if (any && w->style->live)

@@ -64,7 +64,8 @@ struct as_control_reply {
         uint64_t resident; // bytes of the library's mappings and of the worker thread's stack; AS_UNKNOWN
         struct {
             uint64_t start, size; // of AS_CONTROL_PROFILE; size 0: no code is missing
-            // Of these three operations: address of the page for hooks at entries (struct as_entry_page); 0: there has been none.
+            // A reply to one of the three operations on profiles has the address of the page for hooks at entries (struct as_entry_page);
+            // 0: there has been none.
             uint64_t entries;
         } missing;
         struct {

@@ -52,14 +52,14 @@ static inline bool as_proof_is_code(struct as_target *t, uint64_t address)
 // Has the target mapped a file whose path contains `name`, as in "/libcrypto.so"?
 bool as_proof_has_library(const struct as_target *t, const char *name);
 
-// Of glibc: what getaddrinfo returns, at `address`.
+// Proves what glibc's getaddrinfo returns, at `address`.
 void as_prove_addrinfo(const struct as_proof *p, uint64_t address, uint32_t node);
-// Of zlib: the state at `address`, which is the memory of `node`.
+// Both prove zlib's state at `address`, which is the memory of `node`.
 void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node);
 void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node);
-// Of Rust's standard library: a word at `address` leads to the control bytes in a node.
+// Proves a table of Rust's standard library: a word at `address` leads to the control bytes in a node.
 void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node);
-// Of glib: a word at `address` leads to the keys.
+// Proves a table of glib's: a word at `address` leads to the keys.
 void as_prove_glib(const struct as_proof *p, uint64_t address);
 
 // Proves what was noted, and gives the chunks a shape. To be called while the target stands still.

@@ -17,7 +17,7 @@ enum {
     BEFORE = 16,  // bytes before a block that are kept of the block before, likewise
     WORD = sizeof(uint64_t),
     BYTE = 8,
-    // Of a node's shape, until the edges are settled: which of its last words are edges, the last first.
+    // A node's shape says, until the edges are settled, which of its last words are edges, the last first.
     TAIL_SHIFT = 5,
     TAIL = (1 << AS_MOST_SPARE) - 1,
 };
@@ -42,7 +42,7 @@ struct worker {
     uint64_t unread;
     struct as_error err;
     bool failed;
-    // Of the current node.
+    // The fields below describe the current node.
     bool gap;       // it is one
     bool fresh;     // none of its words has been seen yet
     bool mmapped;   // its last word is its own: no chunk follows
@@ -57,7 +57,7 @@ struct worker {
     uint64_t edge;   // the word of its last edge: address
     struct as_piece *piece;
     struct as_edge_batch found; // its edges
-    // Of the block.
+    // The fields below describe the block.
     uint64_t address;
     const uint8_t *limit; // where what was read ends
     const uint8_t *known; // where what is known of the words before it begins

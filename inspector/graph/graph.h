@@ -17,7 +17,7 @@ struct as_graph {
     // As long as the target is open:
     struct as_modules modules;
     struct as_dwarf_files files; // none if it is not wanted
-    // Of one instant:
+    // What holds at one instant:
     struct as_objects objects;
     struct as_index index;
     struct as_edges edges;

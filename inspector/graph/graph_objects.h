@@ -38,7 +38,7 @@ struct as_object_owned {
 enum as_object_evidence { AS_OBJECTS_OF_PYTHON, AS_OBJECTS_OF_RUBY };
 
 struct as_objects {
-    // Of each node: index in `types`, and AS_OBJECT_BLOCK if it is no chunk of malloc's. NULL: there are no objects.
+    // This has each node's index in `types`, and AS_OBJECT_BLOCK if the node is no chunk of malloc's. NULL: there are no objects.
     uint32_t *of_node;
     uint8_t *head;  // bytes of a node's memory before the object, in words
     uint32_t *used; // words of a node's memory that are in use: what is behind is left over; 0: not known

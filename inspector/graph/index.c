@@ -232,7 +232,7 @@ struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint6
     return c;
 }
 
-// Of all chunks, so that the cursor stays in registers: GCC by itself makes a call of it.
+// INLINE keeps the cursor in registers when all chunks are visited: GCC by itself makes a call of the function.
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE bool next_node(struct as_node_cursor *c, uint32_t *node, uint64_t *address)

@@ -75,7 +75,7 @@ bool as_precise_find(struct as_precise *p, const struct as_edges *e, const struc
 {
     struct precise_search s = {.edges = e, .objects = o, .roots = r};
     *p = (struct as_precise){.nodes = e->nodes};
-    // Of Ruby, chunks count as objects do.
+    // Chunks count as objects do where the objects are Ruby's.
     if (o->blocks == 0 || o->evidence != AS_OBJECTS_OF_PYTHON)
         return true;
     uint64_t *among_chunks = reach(&s, false, goes_among_chunks, err);

@@ -15,7 +15,7 @@ struct as_precise {
     uint32_t nodes;
 };
 
-// Of roots that have been united (interpreter_roots.h). Free it in either case. False: AS_NO_MEMORY.
+// Finds what is surely held. The roots must have been united (interpreter_roots.h). Free it in either case. False: AS_NO_MEMORY.
 bool as_precise_find(struct as_precise *p, const struct as_edges *e, const struct as_objects *o,
                      const struct as_roots *r, struct as_error *err);
 void as_precise_free(struct as_precise *p);

@@ -86,7 +86,7 @@ bool as_interpreter_find(struct as_interpreter *i, struct as_roots *r, const str
     return true;
 }
 
-// Of Ruby, a slot before its pages that could not be a node is its own, too; what other runtimes have is not.
+// Ruby also owns a slot before its pages that could not be a node; what other runtimes have is not their own.
 static bool is_own(const struct as_interpreter *i, const struct as_roots *r, const struct as_objects *o,
                    const struct as_root *root)
 {

@@ -140,7 +140,7 @@ static bool is_named(const struct llvm *l, uint32_t node)
     return shape >= AS_SHAPE_LLVM_DENSE && shape <= AS_SHAPE_LLVM_SLAB;
 }
 
-// Of a chunk, many words are asked for.
+// Many words of one chunk are asked for: a window of memory is read at a time.
 static bool read_words(struct llvm *l, uint64_t address, uint64_t w[4])
 {
     if (address - l->start >= l->known) {

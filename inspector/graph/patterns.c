@@ -133,7 +133,7 @@ void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_besi
     }
 }
 
-// Of text: no control characters but those of white space. Bytes of 0x80 and more are UTF-8's.
+// Text has no control characters but those of white space. Bytes of 0x80 and more are UTF-8's.
 static bool is_text(uint8_t byte)
 {
     return (byte >= ' ' && byte != 0x7f) || (byte >= '\t' && byte <= '\r');

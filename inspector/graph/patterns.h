@@ -52,7 +52,7 @@ enum as_shape {
     AS_SHAPE_TABLE_NODE, // in the chain of such a table: there are as many as its header says
     AS_SHAPE_BLOCK_MAP,  // a std::deque's array of blocks
     AS_SHAPE_BLOCK,      // that it leads to
-    // Of well-known libraries (candidates.h), and of ld.so.
+    // The next shapes are of well-known libraries (candidates.h), and of ld.so.
     AS_SHAPE_DEFLATE,
     AS_SHAPE_INFLATE,
     AS_SHAPE_WINDOW,
@@ -100,7 +100,7 @@ enum as_shape {
     AS_SHAPE_QT_MAP,
     AS_SHAPE_QT_MAP_NODE,
     AS_SHAPE_FEW, // one of those below, which have no number of their own in a node's byte (as_patterns.few)
-    // Of these a process has few.
+    // A process has few of the shapes below.
     AS_SHAPE_LINK_MAP,
     AS_SHAPE_DTV,
     AS_SHAPE_TLS,

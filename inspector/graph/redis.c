@@ -25,7 +25,7 @@ struct redis {
     struct as_hashtables hashtables;
     bool intsets;               // some chunk resembles one
     const struct as_dict *dict; // that is inspected
-    // Of the values of one dict, of its keys if they have them, or of the entries of one hash table.
+    // These count the values of one dict, its keys if they have them, or the entries of one hash table.
     uint64_t values, objects, strings, sure, fields, nodes;
     bool keys; // that are keys alone
 };
@@ -215,7 +215,8 @@ static void forget_counts(struct redis *r)
     r->values = r->objects = r->strings = r->sure = r->fields = r->nodes = 0;
 }
 
-// Of redis 8.2 and later: keys that are more than strings. Where all of them are in entries, only they say that the dict has no values.
+// Names the keys of redis 8.2 and later, which are more than strings. Where all of them are in entries, only they say that the dict has no
+// values.
 static bool name_late_keys(struct redis *r)
 {
     forget_counts(r);

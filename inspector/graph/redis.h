@@ -24,11 +24,11 @@ enum {
     AS_REDIS_INTSET = 1 << 5,
     AS_REDIS_SHARED = 1 << 6,  // an object that is never freed
     AS_VALKEY_OBJECT = 1 << 8, // an object of valkey's, with its key behind it (8.0 and later)
-    // Of redis 8.2 and later.
+    // The next three exist in redis 8.2 and later.
     AS_REDIS_KEYED = 1 << 9,  // an object with its key, and perhaps its value
     AS_REDIS_FIELD = 1 << 10, // of a hash, with its value or a pointer to it
     AS_REDIS_NODE = 1 << 11,  // of a sorted set
-    // Of an object, with or without a key.
+    // The next ones describe an object, with or without a key.
     AS_REDIS_RAW = 1 << 12,     // it leads to a string of its own
     AS_REDIS_NUMBERS = 1 << 13, // to an intset
     AS_REDIS_BEFORE = 14,       // shift: so many words are before one that does either

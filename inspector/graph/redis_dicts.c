@@ -178,7 +178,8 @@ static bool add_dict(struct as_dicts *in, const struct as_used_chunk *chunk, boo
     return added;
 }
 
-// Of chunks of a dict's size that begin with what may be a dict's type. types[i]: how many more of these are tried before the first is one.
+// Finds dicts among the chunks of a dict's size that begin with what may be a dict's type. types[i]: how many more of these are tried
+// before the first is one.
 static void find_by_type(struct as_dicts *in, uint8_t *types)
 {
     struct as_used_cursor c = as_used_begin(in->proof->patterns->index);

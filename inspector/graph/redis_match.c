@@ -34,7 +34,8 @@ static bool is_short(uint64_t usable, const uint8_t *bytes, uint64_t count)
            bytes[1 + length] == 0;
 }
 
-// Of all 32 bits but the sign; in valkey, of those that no flags take, which are none (8.0: two, 9.0: three).
+// A count is the greatest if all its 32 bits but the sign are set; in valkey, if all are that no flags take (8.0 has two flags, 9.0 three),
+// and no flag is.
 static bool is_greatest(uint64_t references)
 {
     return references == INT32_MAX || references == UINT32_MAX - 3 || references == UINT32_MAX - 7;

@@ -150,7 +150,7 @@ static bool write_branch(struct writing *w, const struct as_branch *b, const str
     return !is_owner || record->owner != UINT32_MAX;
 }
 
-// Of the branches that hang on one, those left out come last: they retain less.
+// The branches left out come last of those that hang on one: they retain less.
 static bool write_branches(struct writing *w, const struct as_tree *tree, const struct as_tree_order *order,
                            const struct as_type_records *types, uint64_t least)
 {

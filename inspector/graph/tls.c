@@ -132,7 +132,7 @@ static const struct tls_module *find_witness(const struct tls_search *s)
     return NULL;
 }
 
-// Of some threads, keeps the dtvs that lead to the block of the witness.
+// Keeps those of some threads' dtvs that lead to the block of the witness.
 static size_t keep_proven(struct tls_search *s, const struct tls_module *witness, const uint64_t *pointers,
                           uint64_t *dtvs, size_t count)
 {

@@ -6,7 +6,7 @@
 static uint32_t unused_from(const struct as_graph *g, uint32_t node)
 {
     const struct as_patterns *p = &g->patterns;
-    // Of a chunk that is free in the JVM's eyes, the first word leads to the next one.
+    // The first word of a chunk that is free in the JVM's eyes leads to the next one.
     if (p->shape[node] == AS_SHAPE_FEW && as_pattern_shape(p, node) == AS_SHAPE_HOTSPOT_CHUNK)
         return 1;
     if (g->objects.types.items && g->objects.types.items[as_object_of(&g->objects, node)].leftovers)

@@ -26,8 +26,8 @@ bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, s
 // Has the thread call the function when it goes on. False: it has been killed.
 bool as_launch_set(const struct as_call_setup *launch, const struct as_remote *r, uint64_t function,
                    const uint64_t arguments[3]);
-// Of a thread at a system call: has the function returned (*back)? Then that call is not made, and *result is what it
-// returned. False: it has been killed.
+// Checks, when a thread is at a system call, whether the function has returned (*back). Then that call is not made, and *result is what the
+// function returned. False: it has been killed.
 bool as_call_poll(const struct as_call_setup *launch, const struct as_remote *r, bool *back, uint64_t *result);
 // Puts the registers back that as_call_prepare has kept. False: it has been killed.
 bool as_call_restore(const struct as_call_setup *launch, const struct as_remote *r);

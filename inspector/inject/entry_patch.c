@@ -101,7 +101,7 @@ static bool write_there(struct as_process *p, uint64_t address, const void *byte
 
 // --- Out --------------------------------------------------------------------------------------------------------------
 
-// Of the stopped target. No thread can be within the jump, and one that is in the code near libc goes on as before.
+// Takes the hooks out of the stopped target. No thread can be within the jump, and one that is in the code near libc goes on as before.
 static bool take_out(struct as_process *p, const struct as_entry_page *page, struct as_error *err)
 {
     size_t strange = AS_ENTRY_COUNT;

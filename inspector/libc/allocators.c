@@ -33,7 +33,7 @@ static bool is_glibc(const struct as_modules *modules, const struct as_module *m
     const char *name = as_module_name(modules, module);
     if (module->elf.soname[0])
         return strcmp(module->elf.soname, "libc.so.6") == 0;
-    // Of an object whose strings are in neither a file nor a core only the file's name is left.
+    // Only the file's name is left of an object whose strings are in neither a file nor a core.
     return !module->has_file && (begins_with_prefix(name, "libc.so.6") || begins_with_prefix(name, "libc-2."));
 }
 

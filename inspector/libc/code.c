@@ -104,7 +104,7 @@ static struct range from_exports(const struct as_elf *elf)
     return range;
 }
 
-// Of a static program's names: the symbols of each source file follow the file's own.
+// A static program's names are visited: the symbols of each source file follow the file's own.
 struct visit {
     struct range range;
     bool in_file;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// Of debug information: more than twice what any libc has.
+// So many bytes of debug information are read at most: more than twice what any libc has.
 static const uint64_t MOST_BYTES = UINT64_C(64) << 20;
 enum { MAX_UNITS = 64, MAX_UNITS_IN_ALL = 65536, MAX_DIES = 200000 };
 

@@ -20,7 +20,7 @@ enum { ALIGNMENT = 16, NAMES_BYTES = 512 };
 static const char *const wanted[] = {".debug_info",     ".debug_abbrev",      ".debug_aranges", ".debug_str",
                                      ".debug_line_str", ".debug_str_offsets", ".debug_addr",    ".debug_ranges",
                                      ".debug_rnglists", ".debug_types",       ".debug_line"};
-// Of a .dwo file. In the first two each unit may have a section of its own, which the linker joins elsewhere.
+// These are wanted of a .dwo file. In the first two each unit may have a section of its own, which the linker joins elsewhere.
 static const char *const wanted_split[] = {".debug_info.dwo", ".debug_types.dwo", ".debug_abbrev.dwo", ".debug_str.dwo",
                                            ".debug_str_offsets.dwo"};
 enum {

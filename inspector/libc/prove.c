@@ -55,7 +55,7 @@ bool as_state_is_initial(const struct as_state_copy *copy, const struct as_state
 unsigned as_state_linked_bins(struct as_target *t, const struct as_state_copy *copy,
                               const struct as_state_layout *layout)
 {
-    // Of each bin that is not empty: where the first chunk's bk is, and the last one's fd, 24 and 16 bytes into a chunk.
+    // Each bin that is not empty has two places: the first chunk's bk, and the last one's fd, 24 and 16 bytes into a chunk.
     uint64_t places[2 * AS_BIN_COUNT];
     uint64_t wanted[AS_BIN_COUNT];
     size_t count = 0;

@@ -164,7 +164,7 @@ static uint64_t add_map(struct search *s, uint64_t start, uint64_t limit, struct
         struct as_mmapped *found = as_vec_add(&h->mmapped, NULL);
         if (!found)
             return 0;
-        // Of a huge page the kernel gives no part, whatever the sizes say.
+        // The kernel gives no part of a huge page, whatever the sizes say.
         uint64_t whole = as_align_up(total, unit);
         uint64_t map_end = start + (whole <= limit - start ? whole : total);
         *found = (struct as_mmapped){

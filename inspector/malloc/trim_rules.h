@@ -21,7 +21,7 @@ static inline bool as_mtrim_consolidates(const struct as_libc *libc)
     return libc->layout.state.fastbin_count > 0;
 }
 
-// Of a main arena's top systrim gives back whole units: pages, or huge pages (glibc.malloc.hugetlb=1).
+// systrim gives back whole units of a main arena's top: pages, or huge pages (glibc.malloc.hugetlb=1).
 static inline uint64_t as_systrim_unit(const struct as_par *par, uint64_t page_size)
 {
     uint64_t huge = par->thp_pagesize;

@@ -4,7 +4,7 @@
 
 #include "base/vec.h"
 
-// Of a dump's order: by address. Each run of neighbours becomes a heap.
+// The pages stand in a dump's order: by address. Each run of neighbours becomes a heap.
 struct runs {
     AS_VEC(struct as_heap_record) heaps;
     AS_VEC(struct as_page_record) pages;

@@ -63,7 +63,7 @@ enum { SLOT = R_X86_64_JUMP_SLOT };
 enum { SLOT = R_AARCH64_JUMP_SLOT };
 #endif
 
-// Of its addresses, as they are in the file.
+// Returns where the object's addresses end, as they are in the file.
 static uintptr_t end_of(const struct as_recorder_object *o)
 {
     uintptr_t end = 0;

@@ -273,7 +273,7 @@ static struct as_inner_walk *take_walk(const struct stack_to_unwind *w, bool due
     return NULL;
 }
 
-// Of C functions alone where an interpreter's frames cannot be read: then it is not recognised the next time.
+// Finds the context of C functions alone where an interpreter's frames cannot be read: then it is not recognised the next time.
 static uint32_t find_context(struct stack_to_unwind *w, uintptr_t depth, const struct as_recorder_attempt *attempt)
 {
     uint64_t signature = 0, inner = attempt ? attempt->inner : 0;

@@ -61,7 +61,7 @@ static const struct as_python_layout layouts[] = {
 
 struct as_python as_python;
 
-// Of _PyRuntime's groups of offsets: which word is which, from the group's beginning.
+// Which word is which in _PyRuntime's groups of offsets, from the group's beginning.
 enum { STATE_CURRENT = 4, STATE_THREAD_ID = 5, FRAME_PREVIOUS = 1, FRAME_CODE = 2, FRAME_INSTRUCTION = 3 };
 enum { CODE_FILE = 1, CODE_NAME = 3, CODE_LINES = 4, CODE_FIRST_LINE = 5, CODE_BYTECODE = 9 };
 #define RUNTIME_COOKIE UINT64_C(0x7970677562656478) // "xdebugpy"

@@ -58,7 +58,7 @@ struct as_python {
 };
 extern struct as_python as_python;
 
-// Of PyObject and PyVarObject, of str and bytes: the same in all releases.
+// These offsets of PyObject and PyVarObject, of str and bytes are the same in all releases.
 enum { AS_PYTHON_TYPE = 8, AS_PYTHON_SIZE = 16, AS_PYTHON_HASH = 24, AS_PYTHON_STATE = 32, AS_PYTHON_BYTES = 32 };
 
 // What is read of a frame, and of a _PyCFrame, from its beginning.

@@ -135,7 +135,7 @@ static void keep_walk(struct walking *w, uint64_t hash)
     last->count = w->is_plain ? w->same + w->count : 0;
 }
 
-// Of all frames, from the outermost one on. Where nothing is new, the frames within are known, too, if they come back.
+// Returns the hash of all frames, from the outermost one on. Where nothing is new, the frames within are known, too, if they come back.
 static uint64_t finish_python_walk(struct walking *w)
 {
     uint64_t hash = w->last && w->same > 0 ? w->last->frames[w->same - 1].hash : 1;

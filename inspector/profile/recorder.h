@@ -78,7 +78,7 @@ struct as_recorder_thread {
     uintptr_t page;                  // of its last chunk whose slot was found at once; 0: there is none
     _Atomic uint32_t *slots;         // of this page's chunks
     uint64_t random;
-    // Of a trace. `at` is between the words of `buffer`; both are read by the writer's thread.
+    // The fields below belong to a trace. `at` is between the words of `buffer`; both are read by the writer's thread.
     _Atomic(uint64_t *) at;
     uint64_t *end;
     _Atomic(struct as_recorder_buffer *) buffer; // NULL: none is free
@@ -176,8 +176,8 @@ struct as_recorder {
     _Atomic uintptr_t *readable;     // pages of interpreters' memory that were asked for, + 1
     _Atomic uint64_t readable_since; // milliseconds
     uint64_t page_mask;
-    // Of the modules: signatures of another one are not found. One number and the next differ in their upper bits, too: what is mixed
-    // with it, an address of code, differs in the lower ones alone.
+    // This is the epoch of the modules: signatures of another one are not found. One number and the next differ in their
+    // upper bits, too: what is mixed with it, an address of code, differs in the lower ones alone.
     _Atomic uint64_t epoch;
     char *buffers;           // of a trace
     uint32_t *stack_numbers; // of each stack, in a trace's file; 0: it is not there. For the writer's thread
@@ -202,7 +202,7 @@ struct as_recorder_taken {
 } __attribute__((aligned(64)));
 extern struct as_recorder_taken as_recorder_taken;
 
-// Of x86-64 it is known: each allocation shifts by it, some by more than one.
+// The shift of a page is known on x86-64: each allocation shifts by it, some by more than one.
 static inline uint32_t as_recorder_page_shift(void)
 {
 #if defined(__x86_64__)

@@ -19,7 +19,7 @@ enum {
     DESCRIPTOR = 4096, // bytes before and behind a thread pointer in which libc's descriptor of the thread is
 };
 
-// Of a thread's id, behind the thread pointer: in glibc 2.31 to 2.44. 0: the descriptor lies in front, and its size differs.
+// Offset of the thread id from the thread pointer (glibc 2.31 to 2.44). 0: the descriptor lies in front, and its size differs.
 #if defined(__x86_64__)
 enum { ID_IN_DESCRIPTOR = 720 };
 #else

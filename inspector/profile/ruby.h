@@ -64,7 +64,7 @@ struct as_cruby {
 };
 extern struct as_cruby as_cruby;
 
-// Of what is the same in all releases.
+// These values are the same in all releases.
 enum {
     AS_CRUBY_TYPE = 0x1f,
     AS_CRUBY_STRING = 5,
@@ -122,7 +122,7 @@ static inline bool as_cruby_is_own(const struct as_cruby_layout *l, const struct
            as_inner_word(own->vm + l->objspace) == own->objspace;
 }
 
-// Of a thread whose own context this is: whether a garbage collection is under way, and how many have begun.
+// A thread's own context says whether a garbage collection is under way, and how many have begun.
 enum { AS_CRUBY_DURING_GC = 1 << 5 };
 static inline bool as_cruby_collects(const struct as_cruby_context *own)
 {

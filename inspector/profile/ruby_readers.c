@@ -13,7 +13,7 @@ struct reader {
     uint16_t offset;
 };
 
-// Of a load, how far behind an address it reads. False: the instruction there, of which at most LONGEST bytes are read, is none.
+// Gets how far behind an address a load reads. False: the instruction there, of which at most LONGEST bytes are read, is none.
 #if defined(__x86_64__)
 enum { STEP = 1, LONGEST = 7, PREFIX = 0x0f, MODE_SHIFT = 6, BASE = 7, BASE_AND_INDEX = 4 };
 enum { NEAR = 1, FAR = 2 }; // a distance of one byte, and of four
@@ -54,7 +54,7 @@ static bool read_load(uintptr_t place, int64_t *offset)
 }
 #endif
 
-// Of a long function, its beginning is read.
+// Returns whether a function has a load at this offset. Only the beginning of a long function is read.
 static bool has_load(uintptr_t start, uintptr_t size, int64_t offset)
 {
     enum { MOST_READ = 512 };

@@ -15,7 +15,7 @@ enum {
     MOST_STEPS = 1 << 18, // of a walk
     MOST_STACK = 1 << 27, // words of a stack of the VM's
 };
-// Of a tag: where an exception goes on, and the tag before. Between the two a jmp_buf, of the compiler's or of libc's.
+// A tag has where an exception goes on, and the tag before. Between the two is a jmp_buf, of the compiler's or of libc's.
 enum { TAG_LABEL = 24, TAG_PREVIOUS = 56, TAG_READ = 64 };
 #if defined(__x86_64__)
 enum { LIBC_TAG_LABEL = 72, LIBC_TAG_PREVIOUS = 216, LIBC_TAG_READ = 224 };
@@ -198,7 +198,7 @@ static bool walk_frames(struct ruby_walking *r, uintptr_t frame, uintptr_t end)
     return !open && has_ended(r);
 }
 
-// Of all frames, from the outermost one on.
+// Returns the hash of all frames, from the outermost one on.
 static uint64_t hash_of(const struct ruby_walking *r)
 {
     uint64_t hash = 1;

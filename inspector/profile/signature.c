@@ -130,7 +130,7 @@ static bool step(struct signing *m, uint64_t rule, uintptr_t slot)
     return true;
 }
 
-// Of a frame that was not found by the stack pointer alone.
+// Adds the places of a frame that was not found by the stack pointer alone.
 static bool add_places(struct signing *m, const struct as_unwind_seen *seen)
 {
     bool by_fp = seen->by == AS_UNWIND_FP || seen->by == AS_UNWIND_AT_FP;

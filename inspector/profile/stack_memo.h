@@ -28,7 +28,7 @@ struct as_recorder_last_stack {
 // A context that was recognised (context_memo.h).
 enum { AS_RECENT_BITS = 6, AS_RECENT_WAYS = 4, AS_RECENT = AS_RECENT_WAYS << AS_RECENT_BITS }; // entries
 enum { AS_RECENT_WORDS = 28, AS_RECENT_STEP = 4 }; // of the C stack, and how many are compared together
-// Of Ruby's frames: those that are compared word by word, and by their instructions alone.
+// How many of Ruby's frames are compared word by word, and how many by their instructions alone.
 enum { AS_RECENT_TOP = 3, AS_RECENT_NEXT = 2, AS_RECENT_FRAMES = AS_RECENT_TOP + AS_RECENT_NEXT };
 enum { AS_RECENT_SCORE = 4 };
 struct as_recorder_recent {

@@ -72,7 +72,7 @@ static struct as_recorder_chains chains(char *base, uint64_t *end, unsigned bits
     return c;
 }
 
-// Of a cache that every allocation may inspect, or one of some.
+// Returns the mask of a cache: of `most` entries where every allocation may inspect it, of fewer where only some do.
 static uint64_t mask_of(uint64_t most)
 {
     return (as_recorder.every ? most : most >> SPARSE_SHIFT) - 1;
@@ -191,7 +191,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
     r->context_chains.entry = sizeof *r->contexts;
     r->function_chains.next = (char *)&r->functions->next;
     r->function_chains.entry = sizeof *r->functions;
-    // Of a branch, its first stack is in the chain, and the link is before the word before it.
+    // A branch's first stack is in the chain, and the link is before the word before it.
     r->branch_chains.next =
         (char *)((uintptr_t)r->stacks - (AS_PROFILE_BRANCH_BIT + (uint64_t)AS_PROFILE_BRANCH_HEAD) * sizeof *r->stacks);
     r->branch_chains.entry = sizeof *r->stacks;

@@ -44,7 +44,7 @@ struct as_profile_merging {
 // in the store, where `site` is the context still. (An agent's own dumps have none.) False: AS_NO_MEMORY.
 bool as_profile_merge(const struct as_profile_merging *m, struct as_error *err);
 
-// Of the same shares, `site` becomes the index of the store's site that has this context. False: AS_NO_MEMORY.
+// Makes `site` of the same shares the index of the store's site that has this context. False: AS_NO_MEMORY.
 bool as_profile_shares_end(struct as_store *s, const uint64_t *id_of_site, struct as_error *err);
 
 // Adds the threads of a recorder's tables to the store. False: AS_NO_MEMORY.

@@ -121,8 +121,8 @@ static uint64_t frame_of(uint32_t stack)
     return as_recorder.frames[as_recorder.stacks[stack]];
 }
 
-// Of the functions that a stack names, those that the file does not have. A stack that can be seen has names that are whole: they were
-// written before it. What is above a stack that has a number is in the file already.
+// Adds the functions that a stack names and the file does not have. A stack that can be seen has names that are whole: they were written
+// before it. What is above a stack that has a number is in the file already.
 static bool add_functions(uint32_t stack)
 {
     const uint64_t mask = AS_TRACE_MOST_FUNCTIONS - 1;

@@ -213,7 +213,7 @@ static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool o
     return ok;
 }
 
-// Of an interpreter that publishes no offsets.
+// Adds the arenas of interpreters that publish no offsets: a list has them.
 static bool search_list(struct as_py_search *s, uint64_t start, uint64_t end)
 {
     as_py_pointer_vec tables = {0};

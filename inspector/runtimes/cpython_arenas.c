@@ -6,7 +6,7 @@
 #include "runtimes/pages.h"
 #include "runtimes/regions.h"
 
-// Of an element without an arena only the next such element is known: the rest was never written.
+// Only the next such element is known of an element without an arena: the rest was never written.
 bool as_py_is_arena(const struct as_py_search *s, uint64_t table, const struct as_py_arena *o)
 {
     uint64_t size = s->layout->arena;

@@ -60,7 +60,7 @@ enum {
     AS_PY_PREHEADER = 16, // the two words of MANAGED_DICT and MANAGED_WEAKREF, before PyGC_Head
 };
 
-// Of a str of ASCII characters: the smallest there is; tp_basic_size is that of another form.
+// A str of ASCII characters is the smallest there is; tp_basic_size is that of another form.
 enum { AS_PY_LEAST_STR = 40 };
 
 // Where objects have pointers to memory of their own, bytes from the object's beginning.
@@ -71,7 +71,8 @@ enum {
     AS_PY_DICT_VALUES = 40, // PyDictObject.ma_values; not 0: the keys belong to all instances of a class
     AS_PY_SET_TABLE = 40,   // PySetObject.table
     AS_PY_BYTEARRAY = 32,   // PyByteArrayObject.ob_bytes
-    // Of numpy's PyArrayObject_fields (numpy 1.7 to 2.4): the data, and flags of which one says that it is the array's own.
+    // The next ones are of numpy's PyArrayObject_fields (numpy 1.7 to 2.4): the data, and flags of which one says that it is the array's
+    // own.
     AS_PY_ARRAY_DATA = 16,
     AS_PY_ARRAY_FLAGS = 64,
     AS_PY_ARRAY_OWNS = 4,

@@ -15,8 +15,8 @@ bool as_ranges_add(struct as_ranges *r, uint64_t start, uint64_t length, struct 
     return true;
 }
 
-// Of ranges that do not overlap, the n-th start belongs to the n-th end; of any, there is a gap behind the n-th end where the next
-// start is beyond it.
+// The n-th start belongs to the n-th end where ranges do not overlap. Where they may, there is a gap behind the n-th
+// end if the next start is beyond it.
 bool as_ranges_settle(struct as_ranges *r, struct as_target *t, struct as_store *s, uint32_t runtime, bool unite,
                       uint64_t *bytes, struct as_error *err)
 {

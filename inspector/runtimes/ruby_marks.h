@@ -18,7 +18,7 @@ struct as_ruby_marks {
     const struct as_ruby_layout *layout; // NULL: not known
     enum as_ruby_ages ages;
     bool broken; // something contradicts the rest: nothing is known
-    // Of the current page.
+    // The fields below describe the current page.
     uint64_t bits[AS_RUBY_BITMAPS * AS_RUBY_WORDS];
     uint64_t marked; // objects with a bit of the kind that objects only have
 };

@@ -98,7 +98,7 @@ static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_
     uint64_t changed = 0;
     for (size_t i = 0; i < h->faults.count; i++) {
         const struct as_fault *f = &h->faults.items[i];
-        // Of no arena: a thread's cache, unless something is missing.
+        // A fault of no arena is a thread's cache's, unless something is missing.
         if (is_running(mode) && !h->incomplete && f->arena == UINT32_MAX && f->address != AS_UNKNOWN) {
             changed++;
             continue;
@@ -197,7 +197,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)
         as_ledger_runtimes_open(&b);
-    // Of a target that was killed under our eyes half of the heap is missing: no answer is better than that one.
+    // Half of the heap is missing where the target was killed under our eyes: no answer is better than that one.
     ok = ok && (!t->ops->stop.intact || t->ops->stop.intact(t, err));
     ok = ok && as_stop_plan_is_whole(t, m, &h, s->meta.torn_chunks != 0, plan, err);
     uint64_t left = 0;
@@ -318,8 +318,9 @@ static bool copy_malloc(const struct as_malloc *from, struct as_malloc *to, stru
     return true;
 }
 
-// Of a page that was just brought back from swap the kernel keeps the processor's own note for a while, and does not move it
-// out again at another processor's word. So where there is swap, one processor does both. False: nothing to undo.
+// The kernel keeps a page that was just brought back from swap in the processor's own note for a while, and does not
+// move it out again at another processor's word. So where there is swap, one processor does both. False: nothing to
+// undo.
 static bool pin(const struct as_target *t, cpu_set_t *before)
 {
     cpu_set_t here;

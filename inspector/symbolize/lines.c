@@ -53,7 +53,7 @@ static void sort(struct as_lines_range *items, size_t count)
         qsort(items, count, sizeof *items, by_address);
 }
 
-// Of those that have the address, the one that begins last.
+// Returns the range that begins last of those that have the address.
 static const struct as_lines_range *range_at(const struct as_lines_range *items, size_t count, uint64_t address)
 {
     enum { BACK = 64 };

@@ -17,8 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Of ourselves: memory that is read in place, because nobody unmaps or protects it now. The kernel copies all other memory:
-// it faults for nobody.
+// Our own memory that is read in place, because nobody unmaps or protects it now. The kernel copies all other memory: it faults for nobody.
 struct as_target_in_place {
     AS_VEC(struct as_range) ranges;
     bool only; // false: what was mapped when the target was opened is read in place too

@@ -158,7 +158,7 @@ static inline uint64_t as_trace_hash(uint64_t sum, const uint64_t *words, size_t
     return lanes[0] ^ lanes[0] >> 32;
 }
 
-// Of a block whose payload is `payload`.
+// Returns the checksum of a block whose payload is `payload`.
 static inline uint64_t as_trace_checksum(const struct as_trace_block *block, const void *payload)
 {
     struct as_trace_block head = *block;

@@ -93,7 +93,7 @@ uint64_t as_trace_time(const struct as_trace *r, uint64_t ticks);
 const struct as_trace_context *as_trace_context(const struct as_trace *r, uint32_t id);
 // One that a context or another stack names.
 const struct as_trace_stack *as_trace_stack(const struct as_trace *r, uint32_t number);
-// Of a frame of interpreted code (AS_TRACE_PYTHON, AS_TRACE_RUBY): the names of its function and file ("": not known), and its line (0:
-// not known).
+// Tells what a frame of interpreted code (AS_TRACE_PYTHON, AS_TRACE_RUBY) is: the names of its function and file ("": not known), and its
+// line (0: not known).
 void as_trace_line(const struct as_trace *r, uint64_t frame, const char **name, const char **file, uint32_t *line);
 void as_trace_close(struct as_trace *r);

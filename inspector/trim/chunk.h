@@ -11,7 +11,7 @@ enum {
     AS_UNSORTED_BIN = 1,
     AS_LAST_BIN = 126,     // NBINS - 2: bins[] has room for one more, which malloc never uses
     AS_LEAST_LARGE = 1024, // MIN_LARGE_SIZE: from this size on a free chunk has links to other sizes
-    // Of a chunk. A bin's head is one of which only the two links exist.
+    // The offsets below are of a chunk's fields. A bin's head is a chunk of which only the two links exist.
     AS_OFFSET_SIZE = 8,
     AS_OFFSET_FD = 16,
     AS_OFFSET_BK = 24,

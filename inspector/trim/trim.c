@@ -137,7 +137,7 @@ static bool is_asked_for(const struct as_trim_request *r, uint64_t arena)
     return r->only == 0 || r->only == arena;
 }
 
-// Of which mappings hugetlb pages are made only their counts tell.
+// Only the counts of mappings tell which of them are made of hugetlb pages.
 static bool count_huge_pages(struct as_target *self, const struct as_heaps *h, struct as_error *err)
 {
     bool huge = false;

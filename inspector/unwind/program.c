@@ -37,7 +37,7 @@ enum {
     ARGUMENTS_SIZE = 0x2e,
     OFFSET_NEGATIVE = 0x2f,
 };
-// Of expressions: register n + offset, a dereference.
+// These operations of expressions are known: register n + offset, a dereference.
 enum { BREG = 0x70, BREG_LAST = 0x8f, DEREF = 0x06 };
 enum { MOST_REMEMBERED = 16 };
 

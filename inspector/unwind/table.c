@@ -49,7 +49,7 @@ uint64_t as_unwind_table_sum(const struct as_unwind_head *head, size_t bytes)
     return checksum((const uint8_t *)(head + 1), bytes - sizeof *head, bytes);
 }
 
-// Of .eh_frame_hdr: of its ends, if it is large, as a program's start must not wait for all its pages.
+// Returns the sum of .eh_frame_hdr: of its ends, if it is large, as a program's start must not wait for all its pages.
 static uint64_t source_sum(const struct as_unwind_image *image)
 {
     enum { END = 32 << 10 };

@@ -52,7 +52,7 @@ class ServersTest < Minitest::Test
     end
   end
 
-  # Of threads that the application's start leaves in the process that the workers are forked from.
+  # The threads are those that the application's start leaves in the process that the workers are forked from.
   def test_puma_does_not_warn_of_the_thread
     app = "Arenascope.trim_after_gc!\nrun app"
     serve("puma", config_ru: app, puma: "workers 2\npreload_app!") do |port, log|

@@ -33,7 +33,7 @@ class SnapshotTest < Minitest::Test
     assert_in_delta rss.to_i, rows.to_i, 2_000_000
   end
 
-  # Of a process with one thread, all by Ruby's own account; what is asked first makes the objects that asking needs.
+  # The process has one thread, and all numbers are Ruby's own; what is asked first makes the objects that asking needs.
   def test_pages_of_rubys_heap
     free, *found = run_ruby(<<~RUBY).split.map(&:to_i)
       kept = Array.new(100_000) { |i| "object \#{i}" }

@@ -22,8 +22,8 @@ enum { BLOCK = 1 << 20 };
 
 static bool holes_are_known(const struct as_target *t, const struct as_mapping *m)
 {
-    // Of files and shared memory the kernel writes pages that the process itself did not have; of MAP_HUGETLB memory
-    // (anonymous, but with a name) nothing is in Rss.
+    // The kernel writes pages of files and shared memory that the process itself did not have; nothing of MAP_HUGETLB memory (anonymous,
+    // but with a name) is in Rss.
     return m->kind == AS_MAP_ANON && as_mapping_path(t, m)[0] == '\0';
 }
 

@@ -46,11 +46,11 @@ bool as_machine_put_back(const struct as_remote *r);
 
 // Has the thread make that call when it goes on: at r->instruction, or in r->shelter. False: it has been killed.
 bool as_machine_set_call(const struct as_remote *r, long number, const uint64_t arguments[6]);
-// Of a thread at the entry of a call: is it that one, made there?
+// Returns whether a thread that is at the entry of a call is making that call, where as_machine_set_call has it made.
 bool as_machine_enters(const struct as_remote *r, long number, const uint64_t arguments[6]);
-// Likewise: the kernel makes none.
+// Has the kernel make no call for a thread that is at the entry of one.
 void as_machine_turn_away(const struct as_remote *r);
-// Of a thread at the exit of a call: what that returns. False: it has been killed.
+// Gets what the call returns at whose exit the thread is. False: it has been killed.
 bool as_machine_result(const struct as_remote *r, int64_t *result);
 
 // Blocks all of its signals. False: it has been killed.
@@ -65,7 +65,7 @@ static inline uint64_t as_machine_instruction(const struct as_remote *r)
 bool as_remote_run_until(struct as_remote *r, int request, int wanted);
 
 #if defined(__aarch64__)
-// Of a thread at the entry of a call: none is made, and the thread goes on at `pc` with its other registers as they are. (The kernel
-// does not let x7 be changed there.) False: it has been killed.
+// Has a thread that is at the entry of a call make none, and go on at `pc` with its other registers as they are. (The kernel does not let
+// x7 be changed there.) False: it has been killed.
 bool as_machine_undo_call(pid_t tid, uint64_t pc);
 #endif

@@ -60,8 +60,8 @@ static int open_by_name(struct as_process *p, const char *path, const struct as_
 {
     if (is_deleted(path) || path[0] != '/')
         return -1;
-    // Of a process that was chrooted the kernel tells names from the root of its mount namespace: they begin with the
-    // chroot's own name, which has to go.
+    // The kernel tells names in a process that was chrooted from the root of its mount namespace: they begin with the chroot's own name,
+    // which has to go.
     char root[PATH_MAX];
     ssize_t length = readlinkat(p->view_fd, "root", root, sizeof root);
     if (length > 1 && strncmp(path, root, (size_t)length) == 0 && path[length] == '/')

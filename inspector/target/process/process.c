@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Of a command line, what is kept: enough to recognise a program by.
+// So much of a command line is kept: enough to recognise a program by.
 enum { CMDLINE_BYTES = 16 * 1024 };
 // How many addresses one process_vm_readv gets. The kernel allows 1024; 256 keep the arrays on a small stack.
 enum { GATHER = 256, MOST_AT_ONCE = 1 << 20 };
@@ -28,7 +28,7 @@ enum { AGAIN_NS = 200000 };
 static size_t readable_length(const struct as_target *t, uint64_t address, size_t length)
 {
     const struct as_mapping *m = as_target_mapping_at(t, address);
-    // Of special memory the vdso alone: reading a device may do something.
+    // The vdso is the only special memory that is read: reading a device may do something.
     if (!m || !(m->prot & AS_PROT_READ) || (m->kind == AS_MAP_SPECIAL && strcmp(as_mapping_path(t, m), "[vdso]") != 0))
         return 0;
     return m->end - address < length ? (size_t)(m->end - address) : length;
@@ -214,7 +214,7 @@ struct as_process *as_process_new(const struct as_target_ops *ops, enum as_targe
         as_fail_errno(err, AS_NO_MEMORY, "no memory to describe a process");
         return NULL;
     }
-    // Of ourselves nobody else reads, and no supervisor watches.
+    // Nobody else reads our own process, and no supervisor watches.
     void *shared = kind == AS_TARGET_SELF
                        ? &p->own_reads
                        : mmap(NULL, sizeof *p->reads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -313,7 +313,7 @@ static bool read_arch(struct as_process *p, struct as_error *err)
 
 bool as_process_attach_files(struct as_process *p, struct as_error *err)
 {
-    // Of ourselves the files may be out of reach, when we have changed our user; what is in them can be had otherwise (self.c).
+    // Our own files may be out of reach, when we have changed our user; what is in them can be had otherwise (self.c).
     bool own = as_target_is_self(&p->base);
     read_names(p);
     if (!own && !read_arch(p, err))

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-// Of a stopped thread.
+// What is known of a stopped thread.
 struct as_registers {
     bool known;
     bool endless; // it waits in a system call that has no limit of time and would fail with EINTR because of us

@@ -374,7 +374,7 @@ static bool residency(struct as_process *p, uint64_t start, uint64_t end, uint8_
             return as_process_unread(p, "the kernel does not say which of its pages are resident", err);
         at = stop;
     }
-    // Of memory that has lost its last user PAGEMAP_SCAN may say, without an error, that nothing of it is resident.
+    // PAGEMAP_SCAN may say, without an error, that nothing is resident of memory that has lost its last user.
     return as_process_alive(p) || as_process_gone(p, err);
 }
 

@@ -15,7 +15,7 @@ typedef AS_VEC(pid_t) as_pid_vec;
 // Reads a small file, at most size - 1 bytes of it, and ends it with a NUL. Returns the length, or -1 (errno).
 ssize_t as_proc_read(int dir, const char *name, char *buffer, size_t size);
 
-// Of proc_pid_stat(5).
+// What a stat file in /proc says (proc_pid_stat(5)).
 struct as_proc_stat {
     char state;       // 'R', 'S', 'D', 'T', 't', 'Z', 'X', ...
     uint64_t flags;   // PF_* of the kernel

@@ -118,7 +118,7 @@ bool as_remote_in_sequence(const struct as_tracee *tracee)
     if (ptrace(GET_RSEQ_CONFIGURATION, tracee->tid, sizeof configuration, &configuration) <= 0 ||
         configuration.address == 0)
         return false;
-    // Of the thread itself, not of a clone through which we may be inspecting.
+    // The thread itself is read, not a clone through which we may be inspecting.
     struct iovec local[2] = {{&at, sizeof at}, {&section, sizeof section}};
     struct iovec remote = {(void *)(uintptr_t)(configuration.address + RSEQ_CS_OFFSET), sizeof at};
     if (process_vm_readv(tracee->tid, &local[0], 1, &remote, 1, 0) != sizeof at || at == 0)

@@ -9,7 +9,7 @@
 // PTRACE_O_SUSPEND_SECCOMP, which older headers lack.
 enum { AS_SUSPEND_SECCOMP = 1 << 21 };
 
-// Of the registers that a system call destroys: NT_ARM_SVE with vectors of 256 bytes, the longest that there can be.
+// Bytes that the registers which a system call destroys take at most: NT_ARM_SVE with vectors of 256 bytes, the longest that there can be.
 enum { AS_WIDE_MOST = 12 * 1024 };
 
 // Where a thread makes its system calls so that it returns to its own work even if we are killed while it makes one: behind the

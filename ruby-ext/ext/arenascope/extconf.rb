@@ -26,7 +26,8 @@ INSPECTOR = [File.join(HERE, "inspector"), from_here(File.join(__dir__, "../../.
 # asks for.
 PARTS = %w[base model target libc malloc runtimes ledger snapshot dump trim agent].freeze
 LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_snapshot.c agent/trace.c].freeze
-# Of the profile only its reader (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is the agent's, too.
+# Only the profile's reader is in the gem (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is
+# the agent's, too.
 SINGLE = %w[chunks copy head lines objects read regions shares stacks].map { |name| "profile/#{name}.c" }.freeze
 
 def supported?
