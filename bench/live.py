@@ -95,7 +95,7 @@ class View:
             time.sleep(0.05)
 
     def percent(self, windows: int) -> list[float]:
-        """Of a processor, in so many windows, from when it has spent what it has for its start."""
+        """Returns the per cent of a processor that it uses in each window, once what it has for its start is spent."""
         time.sleep(SETTLED)
         found = []
         for _ in range(windows):

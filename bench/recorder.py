@@ -88,7 +88,7 @@ def environment(library: Path, mode: str | None, record: Path) -> dict[str, str]
 
 
 def environments(library: Path, output: Path) -> dict[str, dict[str, str]]:
-    """Of a program alone, with the recorder in each of its modes, and with other profilers, which write to `output`."""
+    """Returns environments: plain, with each mode of the recorder, with other profilers, which write to `output`."""
     alone = environment(library, None, output)
     ours = {how: environment(library, mode, output / "record") for how, mode in MODES.items()}
     return {"plain": alone, **ours, **{how: alone | values for how, values in profilers.available(output).items()}}
@@ -140,7 +140,7 @@ def mallocs(program: Path, library: Path, runs: int, record: Path) -> dict[str, 
 
 
 def shares_of_memory(arenadump: Path, pid: int) -> dict[str, float]:
-    """Of a process's Rss: the row `recorder`; and the tables of the unwinder, which are files that processes share."""
+    """Returns shares of a process's Rss: the row `recorder`, and the unwinder's tables, files that processes share."""
     done = subprocess.run(
         [arenadump, "summary", str(pid), "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

@@ -229,7 +229,7 @@ class Bench:
         self.figures.append(Figure(what, "raw clone() by the target", ours, bound, "ms", "≥ 0.8"))
 
     def large_chunks(self) -> None:
-        """Of large chunks only the headers are read."""
+        """Only the headers of large chunks are read."""
         with hoard(self.programs / "hoard", 1000, 4, 80000) as target:
             self.dump(target, "whole dump of 1 GB in chunks of 80 kB", "> 1")
 
@@ -336,7 +336,7 @@ class Bench:
             self.figures.append(Figure(what, "1 %", ours, [1.0] * len(ours), "%", "≥ 1"))
 
     def unwinding(self) -> None:
-        """Of our own process: what the libraries of python3 and clang take, and a stack of 36 frames."""
+        """Measures our own process: what the libraries of python3 and clang take, and a stack of 36 frames."""
         for program, path in (("python3", sys.executable), ("clang", str(shutil.which("clang")))):
             needed = output("ldd", path)
             libraries = [word for word in needed.split() if word.startswith("/")]

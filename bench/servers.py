@@ -130,7 +130,7 @@ def measure(
 def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
     """The least times and the largest shares of memory; and, beside plain, the mean of processor times.
 
-    Of more than one run, its error, too.
+    There is an error, too, where there is more than one run.
 
     One run of a server differs from the next by more than what is to be measured, and the least of some runs does, too.
     """

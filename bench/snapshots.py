@@ -73,7 +73,7 @@ def poll_ends(pid: int) -> None:
 
 
 def share(pid: int, polls: int) -> float:
-    """Of a processor, in per cent: of whole polls with the pauses behind them."""
+    """Returns the per cent of a processor that whole polls take, with the pauses behind them."""
     poll_ends(pid)
     before, begun = spent(pid), time.monotonic()
     for _ in range(polls):

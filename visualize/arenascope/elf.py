@@ -57,7 +57,7 @@ def is_static(path: Path) -> bool:
 
 
 def _segments(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
-    """Of each program header: its type, and where in the file its segment is, and how large; none: it is another file.
+    """Yields each program header's type, where in the file its segment is, and how large; none: it is another file.
 
     struct.error, OverflowError: it is cut short or lies.
     """

@@ -142,7 +142,7 @@ def utf8(name: str) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Of a file of the kernel's: names in it may have what else separates lines, to Python."""
+    """Returns the lines of a file of the kernel's: names in it may have what else separates lines, to Python."""
     return text.removesuffix("\n").split("\n") if text else []
 
 

@@ -29,6 +29,6 @@ class Policy(NamedTuple):
 
 
 def ask(pid: int, patience: float) -> Policy:
-    """Of the agent in that process, which has so many seconds for each answer. ArenascopeError: it gives none."""
+    """Asks the agent in that process, which has so many seconds for each answer. ArenascopeError: it gives none."""
     printed = run_arenadump(["policy", "--json", f"--timeout={patience}s", "--", str(pid)])
     return answer(Policy, document(printed, SCHEMA), SCHEMA)

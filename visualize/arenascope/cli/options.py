@@ -78,7 +78,7 @@ graph_option: Final = click.option(
 )
 
 
-# Of commands that take snapshots again and again.
+# These are options of commands that take snapshots again and again.
 mode_option: Final = click.option(
     "--mode",
     type=click.Choice(["auto", "freeze", "clone", "live"]),

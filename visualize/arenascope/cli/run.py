@@ -174,7 +174,7 @@ def preloading(library: Path) -> dict[str, str]:
 
 
 def _refuse_empty(options: Mapping[str, object]) -> None:
-    """Of a variable of a script's that is not set: nothing would be recorded, and nobody would know."""
+    """Refuses an empty value, as of a script's unset variable: nothing would be recorded, and nobody would know."""
     for name, value in options.items():
         if value == "":
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
@@ -214,7 +214,7 @@ def _refuse_nonsense(environment: dict[str, str]) -> None:
     asked = shutil.which("true")
     if asked is None:
         return
-    # Of a trace only the profile that it has with it: its file is the program's.
+    # Only the profile that a trace has with it is asked for: the trace's file is the program's.
     recorded = environment.get("ARENASCOPE_PROFILE_TRACE")
     asking = {"ARENASCOPE_LOG": "1", "ARENASCOPE_PROFILE_TRACE": ""}
     done = subprocess.run(

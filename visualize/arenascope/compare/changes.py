@@ -156,7 +156,7 @@ class Comparison:
 
 
 def ends(lines: Sequence[T], shown: int) -> list[T]:
-    """Of a sorted table so many lines: those that grew most, and those that shrank most."""
+    """Returns so many lines of a sorted table: those that grew most, and those that shrank most."""
     shrank = shown // 3
     return list(lines) if len(lines) <= shown else [*lines[: shown - shrank], *lines[-shrank:]]
 

@@ -170,7 +170,7 @@ def digest_of(dump: Dump, summary: Summary) -> Digest:
 def _who(dump: Dump, summary: Summary) -> Seen:
     target, snapshot = summary.target, summary.snapshot
     kind = target.dump_of or target.kind
-    # Of a core, it is the time at which the core was read.
+    # The time of a core is when the core was read.
     clocked = kind != "core" and int(dump.meta["time_ns"]) != fmt.UNKNOWN
     return Seen(
         kind=kind,

@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Of the medians of two configurations, b - a, with its interval."""
+    """How the medians of two configurations differ, b - a, with its interval."""
 
     median: float
     low: float | None

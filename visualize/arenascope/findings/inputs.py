@@ -24,7 +24,7 @@ class Facts:
     """What a rule may know."""
 
     def __init__(self, summary: Summary) -> None:
-        """Of one snapshot."""
+        """Takes the summary of one snapshot."""
         self.summary: Final = summary
 
     def row(self, name: str) -> int | None:

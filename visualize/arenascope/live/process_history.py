@@ -43,7 +43,7 @@ class Profiled(NamedTuple):
 
     @classmethod
     def of(cls, head: np.void) -> Profiled:
-        """Of a record of a dump."""
+        """Reads a record of a dump."""
         return cls(*(int(head[name]) for name in ("page_rate", "unseen_bytes", "lost_bytes", "started_ns")))
 
 

@@ -53,7 +53,7 @@ class Figures:
 
     @classmethod
     def of(cls, summary: Summary, quick: int) -> Figures:
-        """Of a snapshot that has just been taken."""
+        """Returns the figures of a snapshot that has just been taken."""
         snapshot, kernel = summary.snapshot, summary.kernel
         rows = shortened(summary.ledger.held)
         now = time.monotonic(), time.time_ns()

@@ -302,7 +302,7 @@ class ProcessScreen(LinesScreen):
         return draw_process(self.story, width, height, self._noted())
 
     def _noted(self) -> Sequence[Text]:
-        """Of the profile that p has switched on."""
+        """Returns what is noted of the profile that p has switched on."""
         identity, profile_jobs = self.story.process.identity, self.live.profile_jobs
         made, ended = profile_jobs.on.get(identity), profile_jobs.ended.get(identity)
         if made:

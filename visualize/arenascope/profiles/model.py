@@ -45,7 +45,7 @@ class SourceLine:
 
 
 def last_part(path: str) -> str:
-    """Of a path: the name of the file."""
+    """Returns the name of the file in a path."""
     return path.rpartition("/")[2]
 
 
@@ -69,7 +69,7 @@ class StackFrame:
     def names(self) -> tuple[str, ...]:
         """What the functions are called; module+0xoffset, with which another machine can name them later.
 
-        Of an interpreted one with its file's name: each file has its <module>.
+        An interpreted one has its file's name with it: each file has its <module>.
         """
         return self._names
 
@@ -180,7 +180,7 @@ class Profile:
         return all(measure in site.values for site in self.sites)
 
     def total(self, measure: str) -> int:
-        """Of all sites."""
+        """Returns the sum over all sites."""
         return sum(site.values.get(measure, 0) for site in self.sites)
 
 
@@ -221,7 +221,7 @@ def rows_of(sites: Iterable[Site], measures: Sequence[str]) -> dict[str, dict[st
 
 
 def order(row: FunctionRow) -> tuple[int, int, str]:
-    """Of rows, the largest first."""
+    """Returns the key by which rows are sorted, the largest first."""
     return -abs(row.flat), -abs(row.cum), row.name
 
 

@@ -38,7 +38,7 @@ class FunctionKeeps(NamedTuple):
 def narrowest_pinner(stacks: Iterable[Keeping]) -> FunctionKeeps | None:
     """The function whose share of the pages exceeds its share of the bytes in use most.
 
-    Of equal ones it is the one that keeps most pages, then the innermost. main has all pages and all bytes. What
+    If some are equal, it is the one that keeps most pages, then the innermost. main has all pages and all bytes. What
     allocates for others is passed over. None: pages are kept in proportion to bytes.
     """
     found: dict[str, list[int]] = {}

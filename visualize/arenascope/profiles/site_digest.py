@@ -72,7 +72,7 @@ class Stacks:
 
 
 def _title(site: Site) -> str:
-    """Of interpreted code: the innermost of all functions are the interpreter's own, which are much the same."""
+    """Interpreted code has a title of its own: the innermost functions are the interpreter's, and much the same."""
     own = [name for frame in site.frames if frame.language != NATIVE for name in frame.names()]
     return BETWEEN.join((own or list(site.names()))[:NAMED])
 
@@ -89,7 +89,7 @@ def _identity(frame: StackFrame) -> tuple[str, int]:
 def _frames(dump: Dump) -> Callable[[int], list[tuple[str, int]]]:
     """The frames of a call stack, innermost first: the object, by its build-id if it has one, and the offset there.
 
-    Of a line of interpreted code: its function, and the line.
+    A line of interpreted code has its function, and the line.
     """
     modules = {
         index: dump.string(each["build_id"]) or dump.string(each["path"])

@@ -95,7 +95,7 @@ class _Search:
         key = (name, line.file)
         if self.wanted in {name, plain_name(name), short_name(name), line.function, plain_name(line.function)}:
             self.same.add(key)
-        # Of what has no name but module and offset only the whole: the module's name is on each of its functions.
+        # What has no name but module and offset counts only as a whole: the module's name is on each of its functions.
         elif not line.function or not any(self.wanted in each for each in (name, short_name(name))):
             return None
         self.found.setdefault(key, Listing(name, line.file, frame.module))

@@ -62,7 +62,7 @@ def rights_of(target: str) -> Rights | None:
 
 
 def _of_process(pid: int) -> Rights:
-    """Of two users or groups that it has, as a set-user-id program does, the one that is not root's."""
+    """Returns its rights: of two users or groups that it has (set-user-id), those of the one that is not root's."""
     try:
         words = Path(f"/proc/{pid}/status").read_bytes().decode("utf-8", "replace")
         held: Mapping[str, list[str]] = {

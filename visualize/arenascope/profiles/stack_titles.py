@@ -50,7 +50,7 @@ def is_for_others(function: str) -> bool:
 
 
 def caller_and_callee(names: Iterable[str]) -> list[str]:
-    """Of a stack, innermost function first: who called, and what was called to allocate; of one function, its name.
+    """Returns who called, and what was called to allocate, in a stack (innermost first); of one function, its name.
 
     Functions that allocate for others are passed over, and one that calls itself stands once.
     """

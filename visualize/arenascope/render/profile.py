@@ -44,7 +44,7 @@ def _share(value: int, total: int) -> str:
 
 
 def render_head(read: ReadProfile) -> Text:
-    """Of what the profile is, and how sure."""
+    """Says what the profile is, and how sure."""
     line = Text(printable(read.target.comm) + (f" (pid {read.target.pid})" if read.target.pid else ""), style="bold")
     how = "every chunk" if read.every_page else f"chunks on one page in {read.page_rate}, which stand for all"
     line.append(f": {size(read.known.bytes)} in use with a stack, by {how}", "default")

@@ -146,7 +146,7 @@ def page_bytes(pages: NDArray[np.void]) -> NDArray[np.uint8]:
 
 
 def _odd_colours(pages: NDArray[np.void]) -> Any:
-    """Of pages that are swapped or unknown: what lies on them decides."""
+    """Returns the colours of pages that are swapped or unknown: what lies on them decides."""
     held = (pages["in_use"] | pages["metadata"]) != 0
     cached = (pages["tcache"] | pages["fastbin"]) != 0
     lost = ((pages["residency"] & fmt.Residency.UNKNOWN) == 0) | (pages["unknown"] != 0)

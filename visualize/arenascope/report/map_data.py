@@ -132,7 +132,7 @@ class DumpPages:
         return out
 
     def pools(self) -> Block:
-        """Of the pages of runtimes' heaps, which come last on the map: sizes of blocks, and which numbers are means."""
+        """Packs, for pages of runtimes' heaps (last on the map), the sizes of blocks, and which numbers are means."""
         source = self.source[self.laid.malloc_total :]
         own = np.where(source >= 0, source - self.area.malloc_pages, 0)
         columns = [("block", self.area.block_sizes), ("mean", self.area.means.astype(np.uint8))]

@@ -78,7 +78,7 @@ def _table(whose: str, now: Objects, grown: Grown, rss: int) -> ObjectTable:
 
 
 def _change(grown: Grown, key: Hashable, same: int) -> Change | None:
-    """Of several things of one name nobody knows which was which: their sum is among what grew."""
+    """Nobody knows which of several things of one name was which: their sum is among what grew."""
     return change_in(grown, key) if same == 1 or grown is None else Change(None, "")
 
 

@@ -61,7 +61,7 @@ def parts(facts: PageFacts) -> dict[str, int | None]:
         "unsplit": 0 if split else held,
         "whole": whole,
         "scattered": scattered,
-        # Of a live snapshot they need not add up.
+        # The parts of a live snapshot need not add up.
         "other": None if rss is None or named is None else max(rss - named, 0),
     }
 

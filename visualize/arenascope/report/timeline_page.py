@@ -127,7 +127,7 @@ def _appearance(colour: Colour) -> Any:
 
 
 def _size(path: str) -> int:
-    """Of the file, with its log."""
+    """Returns the size of the file, with its log."""
     return sum(os.stat(each).st_size for each in (path, f"{path}-wal") if os.path.exists(each))  # noqa: PTH110, PTH116 - as it was typed
 
 

@@ -55,7 +55,7 @@ class Course:
 
 
 def course(timeline: Timeline) -> Course:
-    """Of each poll the sums over all snapshots."""
+    """Returns the sums over all snapshots of each poll."""
     polls = chosen(timeline.polls)
     times = np.array([poll.time_ns for poll in polls], np.float64)
     span = float(times[-1] - times[0]) or 1.0
@@ -101,7 +101,7 @@ def _runs(polls: Sequence[PollRow], rss: NDArray[np.float64]) -> list[slice]:
 
 
 def leaders(polls: Sequence[PollRow]) -> dict[int, dict[int, SnapshotRow]]:
-    """Of each generation the snapshots of the process that was the largest when it was last seen."""
+    """Returns the snapshots, by generation, of the process that was the largest when it was last seen."""
     last: dict[int, int] = {}
     for poll in polls:
         if poll.snapshots:

@@ -43,12 +43,12 @@ class Fill(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the limit."""
+        """Returns which share of the limit is used."""
         return self.used / max(self.limit, 1)
 
 
 def mounts() -> list[Mount]:
-    """Of this mount namespace."""
+    """Returns the mounts of this mount namespace."""
     found = []
     for line in lines(Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")):
         first, _, last = line.partition(" - ")
@@ -70,13 +70,13 @@ def cgroups_of(pid: int) -> str:
 
 
 def fullest(cgroups: str, among: list[Mount]) -> Fill | None:
-    """Of `cgroups`, and of those above them, the one that is nearest to a limit; None: there is no limit."""
+    """Returns which of `cgroups`, and of those above them, is nearest to a limit; None: there is no limit."""
     fills = [fill for line in lines(cgroups) for mount in among for fill in _fills(line, mount)]
     return max(fills, key=lambda fill: fill.share, default=None)
 
 
 def directories(line: str, mount: Mount) -> list[Path]:
-    """Of a cgroup, as a line of /proc/PID/cgroup has it, and of those above it; none: `mount` does not have it."""
+    """Returns where a cgroup (a line of /proc/PID/cgroup) and those above it are; none: `mount` does not have it."""
     number, controllers, path = line.split(":", 2)
     if number != "0" if mount.interface is VERSION_2 else "memory" not in controllers.split(","):
         return []

@@ -71,7 +71,7 @@ def counts_of(cgroups: str, among: list[Mount], kinds: frozenset[str], alarms: A
 
 
 def _version_2(directory: Path, _: bool, alarms: Alarms | None) -> Iterator[tuple[str, int]]:  # noqa: FBT001
-    """Of this cgroup alone: a cgroup above counts what happens in all below it, in its other file."""
+    """Counts this cgroup's events alone: a cgroup above counts what happens in all below it, in its other file."""
     for name in EVENTS:
         found = list(_pairs(directory / name))
         if found:

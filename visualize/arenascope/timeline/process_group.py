@@ -86,7 +86,7 @@ def _read(file: Path) -> str:
 
 
 class _Stat(NamedTuple):
-    """Of proc_pid_stat(5)."""
+    """What a stat file in /proc says (proc_pid_stat(5))."""
 
     comm: str
     fields: list[str]  # those behind the name

@@ -187,7 +187,7 @@ def _of_strand(history: History, strand: Strand) -> Iterator[Suspect]:
 
 
 def _deep(history: History, kind: str) -> Strand:
-    """Of each type, or owner, ... One that is not listed is unknown, unless all are listed.
+    """Returns the bytes of each type, or owner, ... One that is not listed is unknown, unless all are listed.
 
     What has no name is left out: it is in the sizes. So is what no single owner retains.
     """
@@ -218,7 +218,7 @@ def _numbers(values: Iterable[int | None]) -> Floats:
 
 
 def _of_sizes(history: History) -> dict[Key, Floats]:
-    """Of each chunk size, and of those from a power of two to the next. A size that is not listed has no chunks."""
+    """Returns bytes by chunk size, and from a power of two to the next. A size that is not listed has no chunks."""
     words = list(dict.fromkeys(size for body in history.bodies for size in body["sizes"]))
     columns = {size: column for column, size in enumerate(words)}
     held = np.zeros((len(words), len(history.bodies)))

@@ -94,12 +94,12 @@ def _middle(ascending: Floats) -> float:
 
 
 def _median(values: Floats) -> float:
-    """Of a few dozen numbers; numpy's own takes ten times as long to see what it was given."""
+    """Returns the median of a few dozen numbers; numpy's own takes ten times as long to see what it was given."""
     return _middle(np.sort(values))
 
 
 def _variance(value: Floats) -> float:
-    """Of Kendall's S where there is no trend. Equal values tell nothing of their order."""
+    """Returns the variance of Kendall's S where there is no trend. Equal values tell nothing of their order."""
     count = len(value)
     _, ties = np.unique(value, return_counts=True)
     tied = (ties * (ties - 1.0) * (2.0 * ties + 5)).sum()

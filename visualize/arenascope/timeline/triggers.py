@@ -74,7 +74,7 @@ class Triggers:
     """The conditions, and which of them each process has met."""
 
     def __init__(self, whens: Sequence[When]) -> None:
-        """Of all processes of a watch."""
+        """Takes the conditions, which are for all processes of a watch."""
         self._whens: Final = whens
         # What a process held when it last had a dump, by measure: a number is compared with its like.
         self._marks: dict[tuple[When, Identity], dict[str, int]] = {}

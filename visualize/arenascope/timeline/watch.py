@@ -225,7 +225,7 @@ class Watch:
 
     @property
     def _share(self) -> float:
-        """Of a processor, that polls without types and owners may cost."""
+        """Returns the share of a processor that polls without types and owners may cost."""
         return SHARE / 2 if self.deep else SHARE
 
     def _interval(self, every: float, cost: float) -> float:

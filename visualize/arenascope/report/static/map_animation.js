@@ -69,7 +69,8 @@ class MovingPyramid {
     for (let at = 0; at < cells.length; at++) pixels[at] = packed[cells[at]];
   }
 
-  // Of each pixel the light of all its cells (the first four sums: red, green, blue, how many), and of the lit ones.
+  // Paints each pixel by the light of its cells: the first four sums (red, green, blue, how many) are of those that are
+  // not lit, the others of the lit ones.
   paintMeans({ image, step, sums }) {
     const { cells, light, width, height } = this;
     const across = image.width;

@@ -88,7 +88,7 @@ export function pin(index, pages) {
   return held ? `Kept by one chunk of ${held.toLocaleString("en")} bytes.` : "Kept by one chunk in use.";
 }
 
-// Of what type most of a page is, and who holds that.
+// Says of what type most of a page is, and who holds that.
 export function user(index, pages) {
   const [first, ...others] = pages.usersOf(index);
   if (first === undefined) return "";
