@@ -96,7 +96,7 @@ def pytest_runtest_logstart() -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Of a run that is stopped, what has been measured until a minute ago is kept."""
+    """What was measured until a minute ago is kept when a run is stopped."""
     global kept  # noqa: PLW0603
     costs[report.nodeid] += durations.Cost(report.duration, report.cpu)
     if "PYTEST_XDIST_WORKER" not in os.environ and time.monotonic() > kept + 60:

@@ -46,7 +46,7 @@ LOADS = (
 PATIENCE = 300  # seconds for a snapshot, and for a target to end
 SLACK = 24  # blocks that threads other than the storm's may hold or not
 DENIED, UNSUPPORTED, GONE, IO = 4, 5, 7, 8  # exit codes
-# Of ten snapshots six are left in peace, and the inspector of three is killed.
+# Six of ten snapshots are left in peace, and the inspector of three is killed.
 ACTIONS = ("peace",) * 6 + ("killed",) * 3 + ("full disk",)
 FIXED = ("freeze", "clone")  # modes whose answer is one instant
 
@@ -126,7 +126,7 @@ class Target:
         yield from Path(f"/proc/{self.pid}/task").iterdir()
 
     def traced(self) -> str:
-        """Of the first thread that is in somebody's hand, its status."""
+        """Returns the status of the first thread that is in somebody's hand."""
         for task in self.tasks():
             status = read(task / "status")
             if "\nTracerPid:\t0\n" not in status and "State:\tX" not in status and status:

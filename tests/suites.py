@@ -50,7 +50,7 @@ class Suite:
 
 
 def redis() -> Suite:
-    """Of the release that Debian has, built with libc's malloc; in its own units, which are run by name."""
+    """Returns the suite of the release that Debian has, built with libc's malloc: its units are run by name."""
     work = debian.CACHE.parent / "suites/redis"
     if not (work / "built").exists():
         with tarfile.open(debian.source("bookworm", "redis")) as tar:
@@ -70,7 +70,7 @@ def redis() -> Suite:
 
 
 def cpython() -> Suite:
-    """Of the Python that this one was made from, if its tests are installed with it."""
+    """Returns the suite of the Python that this one was made from, if its tests are installed with it."""
     python = getattr(sys, "_base_executable", sys.executable)
     if subprocess.run([python, "-c", "import test.test_gc"], capture_output=True, check=False).returncode != 0:
         raise debian.UnavailableError(f"{python} has been installed without its tests (Debian: libpython3.*-testsuite)")

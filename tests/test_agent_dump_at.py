@@ -206,7 +206,7 @@ def test_a_clock_that_was_set_back(stage: Stage) -> None:
 
 
 def test_what_is_not_whole_counts(stage: Stage) -> None:
-    """Of an agent that still writes, or was killed: a tenth of the disk is for whole ones and these."""
+    """What an agent still writes counts, and so does a killed agent's file: a tenth of the disk is for all of them."""
     with written(stage, stage.folder / "dumps"):
         size = files(stage.folder / "dumps")[0].stat().st_size
     old = "a.1.20200101T000000.000Z.peak.dump"

@@ -20,7 +20,7 @@ SECONDS = 2.5  # longer than the agent's thread ever waits
 
 
 def agent_thread(pid: int) -> Path:
-    """Of a process whose agent serves its control socket."""
+    """Returns the agent's thread in a process whose agent serves its control socket."""
 
     def found() -> list[Path]:
         tasks = Path(f"/proc/{pid}/task").iterdir()

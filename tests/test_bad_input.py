@@ -121,7 +121,7 @@ def test_no_permission(arenadump: harness.Arenadump, parked: int, tmp_path: Path
 
 
 def is_kernel_thread(pid: int) -> bool:
-    """Of any process of the machine, whose name may be no text."""
+    """Returns whether a process of the machine is a kernel thread. The name of the process may be no text."""
     try:
         return bool(int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[6]) & PF_KTHREAD)
     except OSError:

@@ -92,7 +92,7 @@ def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) ->
 def test_a_command_loads_what_it_needs(  # noqa: PLR0917 - one for each fixture
     arenadump: harness.Arenadump, parked: int, synthetic_dump: Path, tmp_path: Path, arguments: str, wanted: str
 ) -> None:
-    """Of what takes long to load."""
+    """A command loads only what it needs of what takes long to load."""
     chunks = [line.split() for line in arenadump.check("chunks", parked).splitlines()]
     places = {
         "PID": parked,

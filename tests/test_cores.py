@@ -165,7 +165,7 @@ def test_another_build_in_its_libcs_place(died: Died, arenadump: harness.Arenadu
     assert place.name.startswith("libc")
     place.parent.mkdir()
     try:
-        # Of the next suite; and no younger than the core, so that its time does not give it away.
+        # The file is of the next suite; and no younger than the core, so that its time does not give it away.
         suites = list(debian.SUITES)
         other = fetched(suites[(suites.index(died.libc.suite) + 1) % len(suites)])
         shutil.copy(other.directory / "libc.so.6", place)

@@ -92,7 +92,7 @@ def without(value: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def test_a_missing_key_is_named(document: dict[str, Any]) -> None:
-    """Of each key of a summary: Python does without it, or says that it is missing."""
+    """Python does without each key of a summary, or says that it is missing."""
     missing = set()
     for place in keys(document):
         try:

@@ -197,7 +197,7 @@ def test_pins_that_stayed_came_and_went(arenadump: harness.Arenadump, tmp_path: 
     assert made["pinned_pages"]["stayed"]["pages"] == kept[0]
     assert made["pinned_pages"]["came"] == made["pinned_pages"]["went"] == {"pages": 0, "stranded": 0}
     assert 0 < made["pinned_pages"]["stayed"]["stranded"] <= arenadump.summary(tmp_path / "after")["ledger"]["stranded"]
-    # Of the first snapshot, half of the pins are forgotten, of the second some others.
+    # Half of the first snapshot's pins are forgotten, and some others of the second's.
     one, other = (digest(tmp_path / name) for name in ("before", "after"))
     pinned = np.flatnonzero(one.pages.state == fmt.PageState.PINNED) if one.pages else np.empty(0, int)
     assert one.pages

@@ -77,7 +77,7 @@ def test_what_is_as_jemalloc_has_it_is_found(arenadump: harness.Arenadump, tmp_p
 def test_what_is_as_mimalloc_has_it_is_found(
     kind: str, slices: int, arenadump: harness.Arenadump, tmp_path: Path
 ) -> None:
-    """Of many headers that each ask for another number, those whose number stands in a variable."""
+    """Many headers each ask for another number: those are found whose number stands in a variable."""
     dump = dump_of(kind, arenadump, tmp_path)
     (record,) = dump.runtimes
     assert (int(record["kind"]), int(record["state"])) == (fmt.RuntimeKind.MIMALLOC, fmt.RuntimeState.FOUND)

@@ -75,8 +75,8 @@ def test_who_holds_a_million_chunks(program: str, arenadump: harness.Arenadump) 
             owner = branch["owner"]["name"] or branch["owner"]["kind"]
         counts[owner] += branch["count"]
         wheels += branch["count"] if branch["type"] == WHEEL else 0
-    # Of each car a node, the car, its vector, three wheels and three names; besides, the array of buckets. The nodes
-    # are a list, so that one left-over word makes a second owner of many.
+    # Each car has a node, the car, its vector, three wheels and three names; besides, there is the array of buckets.
+    # The nodes are a list, so that one left-over word makes a second owner of many.
     cars = counts["(anonymous namespace)::cars"] + counts["several"]
     assert 0 <= cars - (9 * CARS + 1) <= 100
     assert 0 <= 3 * CARS - counts["(anonymous namespace)::by_name"] <= 100
@@ -89,7 +89,7 @@ def test_what_a_million_chunks_are(program: str, arenadump: harness.Arenadump) -
     assert types[WHEEL] == 3 * CARS + LOST
     assert types["tree node (parent, left, right)"] == CARS
     assert types["hash table node"] == CARS
-    # Of each wheel the name, and of each entry of the map: what a left-over word says of such a chunk may be another.
+    # Each wheel has a name, and so has each entry of the map: a left-over word may say something else of such a chunk.
     assert 0 <= 4 * CARS + LOST - types["text (pointer, length, capacity)"] <= 10
 
 

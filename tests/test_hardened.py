@@ -81,7 +81,7 @@ def check(stage: Stage, sites: Path, arenadump: harness.Arenadump, pid: int, *op
         truth(file)
     compare(profile(arenadump, dump), sites, file)
     assert libc_as_in_its_file(pid)
-    # Of a library that was preloaded, the loader keeps addresses of its own, on aarch64 in its own data.
+    # The loader keeps addresses of its own of a library that was preloaded, on aarch64 in its own data.
     assert "memfd:arenascope-agent" not in maps(pid) or not hooks_left(pid)
 
 

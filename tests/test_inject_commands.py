@@ -144,7 +144,7 @@ def test_an_arena_has_one_name_everywhere(arenadump: harness.Arenadump) -> None:
 
 
 def test_a_forecast_counts_rubys_pages_as_resident(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """Of a Ruby up to 3.0 they are malloc's: a row of the arena as any other."""
+    """The pages of a Ruby up to 3.0 are malloc's: a row of the arena as any other."""
     made = synthetic.sections()
     made["arenas"][0]["ledger"]["ruby_pages"] = 5 << 20
     dump = synthetic.write(tmp_path / "dump", made)

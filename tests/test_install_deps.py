@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """scripts/install-deps on releases whose packages have other names than this machine's, or are not there at all.
 
-Of apt and dpkg it sees stand-ins: a directory with what is installed and one with what there is. In earnest it installs
+It sees stand-ins of apt and dpkg: a directory with what is installed and one with what there is. In earnest it installs
 in scripts/check-clean-root.
 """
 

@@ -19,7 +19,7 @@ LINE = re.compile(r"^ +[0-9a-f]+:\t((?:[0-9a-f]{2} )+) *\t([a-z{(].*)$", re.MULT
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
 def test_all_code_of_libc(libc: debian.Libc) -> None:
-    """Of 330,000 instructions each length is right. Not known are a few percent: those with VEX and EVEX, above all."""
+    """Each length of 330,000 instructions is right. A few percent are unknown, mostly those with VEX or EVEX."""
     if not shutil.which("objdump"):
         pytest.skip("objdump is not installed")
     command = ["objdump", "-d", "-w", "--insn-width=15", str(Path(libc.directory, "libc.so.6"))]

@@ -105,7 +105,7 @@ def test_all_of_malloc_is_known(libc: debian.Libc) -> None:
 
 
 def test_snapshot_is_what_freeze_says(postures: Path, arenadump: harness.Arenadump) -> None:
-    """Of a target at rest the two agree on everything but the way, and on what the kernel says."""
+    """The two agree on everything but the way if the target is at rest, and on what the kernel says."""
     with posture(postures, "plain") as process:
         frozen = arenadump.summary(process.pid, "--mode", "freeze")
         cloned = arenadump.summary(process.pid, "--mode", "clone")

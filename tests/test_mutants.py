@@ -34,7 +34,7 @@ sys.exit(pytest.main(["--collect-only", "-q", *sys.argv[1:]], plugins=[Listing()
 
 
 def parts(files: set[str]) -> dict[str, str]:
-    """Of each test of these files the part of the night that has it, if one does; where the libc is Debian 12's."""
+    """Returns the part of the night that has each test of these files, if one does; where the libc is Debian 12's."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     environment |= {"NEAREST_LIBC": "bookworm", "PYTHONPATH": "tests"}
     command = [sys.executable, "-c", LIST, *sorted(files)]

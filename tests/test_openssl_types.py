@@ -17,5 +17,5 @@ def test_tables_and_stacks(compiler: str) -> None:
     count = Counter(kinds.values())
     assert names["LHASH (OpenSSL)"] >= count["LHASH"] == 40
     assert names["LHASH (OpenSSL)"] == names["LHASH table (OpenSSL)"]
-    # Of the tables that have shrunk, each has a fifth of its nodes.
+    # Each of the tables that have shrunk has a fifth of its nodes.
     assert names["LHASH node (OpenSSL)"] >= count["LHASH node"] + sum(i * i * 8 for i in range(20))

@@ -53,7 +53,7 @@ def said(browser: Any, page: Any) -> dict[int, dict[str, int]]:
 
 @pytest.fixture(scope="module")
 def snapshots(arenadump: harness.Arenadump) -> list[tuple[dict[str, int], dict[str, Any]]]:
-    """Of each process: what it says, and a snapshot of it."""
+    """Returns what each process says, and a snapshot of it."""
     with chromium() as browser:
         page = browser.new_page()
         page.set_content(PAGE)

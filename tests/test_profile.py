@@ -121,7 +121,7 @@ def assert_ways(
         use, stack = site["in_use"], stack_of(site)
         made = stack and stack[0][0] in {"leaf", "bare", "block in leaf", "made", "block in gone"}
         if use["count"] and made and use["bytes"] >= use["count"] * WAYS[0]:
-            # Of other sizes is what the interpreter allocates there for itself, such as a stack of what it marks.
+            # The interpreter allocates blocks of other sizes there for itself, such as a stack of what it marks.
             sizes = [each for each in WAYS if each <= use["bytes"] / use["count"] <= each + 16]
             found.update({(size, stack): use["count"] for size in sizes})
     assert len(truth) > 60

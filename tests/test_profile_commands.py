@@ -197,7 +197,7 @@ void fill_cache(int count)
 
 
 def test_what_was_upgraded_and_still_runs_has_its_names(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """Of the program and of a library another build has the name by now. The process has mapped what it runs."""
+    """Another build of the program and of a library has the name by now. The process has mapped what it runs."""
     library, flags = tmp_path / "libcache.so", ("-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id")
     calls = re.sub(
         r'(extern "C" )__attribute__\(\(noinline\)\) (void fill_cache\(int count\))\n{.*?\n}',

@@ -122,7 +122,7 @@ def test_without_it_what_goes_through_pointers_is_not_seen(
 def test_what_is_allocated_altogether_counts_once(
     stage: Stage, libc: debian.Libc, sites: Path, arenadump: harness.Arenadump
 ) -> None:
-    """Of samples: realloc, memalign and posix_memalign that call malloc would count twice."""
+    """Samples of realloc, memalign and posix_memalign that call malloc would otherwise count twice."""
     file, dump = stage.folder / "truth", stage.folder / "dump"
     pid = start(stage, libc.command(sites, str(file), "nested", "wait", "many", "100000"), file)
     with profiling(arenadump, pid, dump, "--rates=pages=1,bytes=4K", "--entry"):

@@ -136,7 +136,7 @@ def test_each_site_keeps_what_the_chunks_say(agent: Path, arenadump: harness.Are
 
 
 def letters(answer: dict[str, Any]) -> list[str]:
-    """Of each site its letter in the program."""
+    """Returns each site's letter in the program."""
     names = ([function["name"] for function in site["stack"][0]["functions"]] for site in answer["sites"])
     return [next((name[-1] for name in each if name.startswith("site_")), "?") for each in names]
 

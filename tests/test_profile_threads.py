@@ -90,7 +90,7 @@ def names(answer: dict[str, Any]) -> dict[int, str | None]:
 def test_each_block_has_its_thread(
     stage: Stage, libc: debian.Libc, program: Path, arenadump: harness.Arenadump
 ) -> None:
-    """Of threads that have ended, too, and of those that have their descriptors now."""
+    """A thread that has ended has its blocks, too, and so has the one that has its descriptor now."""
     file = stage.folder / "truth"
     stage.start(libc.command(program, str(file), "20"), ARENASCOPE_PROFILE="exact,bytes=1K")
     pid, threads = truth(file)

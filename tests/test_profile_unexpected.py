@@ -19,9 +19,10 @@ from tools import debian, emulated, harness, programs
 from tools.profiling import profile, profiling
 from tools.stage import Stage
 
-# Of programs/stepped.c.
+# These are constants of programs/stepped.c.
 SIZE, PATH_BITS, KEPT, ROUNDED = 504, 6, 1000, 8
-# Of programs/coroutines_below.c: blocks of the main thread on its own stack. Of 1,024 recognised ones one is checked.
+# The main thread of programs/coroutines_below.c allocates so many blocks on its own stack. One of 1,024 recognised
+# contexts is checked.
 ON_MAIN = 500 * 20
 RECORDED = pytest.mark.parametrize("recorded", [False, True], ids=["profile", "trace"])
 STEPS = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has the trap flag")

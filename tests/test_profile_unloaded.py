@@ -171,7 +171,7 @@ def test_unloaded_between_two_profiles(stage: Stage, arenadump: harness.Arenadum
 
 
 def test_a_profile_that_ends_while_a_library_is_unloaded(stage: Stage, arenadump: harness.Arenadump) -> None:
-    """Of what is unloaded nothing is written to: the type of code objects has its function back afterwards."""
+    """Nothing is written to what is unloaded: the type of code objects has its function back afterwards."""
     library, other = programs.build(*LIBRARY), programs.build("slow_ending", *FLAGS)
     command = [str(programs.build("unloads", "-pthread")), "ends", str(library), str(other)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -72,8 +72,8 @@ for each in tracked:
     count[3] |= kind.__flags__ & 4 # its values are in the object, and getsizeof does not know them
 print({"types": says, "frozen": gc.get_freeze_count(), "list": id(list), "tuple": id(tuple)})
 """
-# Of these the collector tracks all, and getsizeof knows all that they have. The sums are those of pymalloc's blocks:
-# malloc may give more than was asked for.
+# The collector tracks all objects of these types, and getsizeof knows all that they have. The sums are those of
+# pymalloc's blocks: malloc may give more than was asked for.
 ALIKE = ("__main__.Slotted", "__main__.Rows", "__main__.Table", "builtins.set", "builtins.function", "builtins.cell")
 RELEASES = [r for r in (*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS) if r not in {"3.6", "3.7"}]
 

@@ -15,7 +15,8 @@ from functools import cache
 import pytest
 from tools import harness
 
-# Of libc, which is never unloaded, by the reason: none allocates, or takes a lock that a caller of malloc may hold.
+# The recorder calls these functions of libc, which is never unloaded, by the reason: none allocates, or takes a lock
+# that a caller of malloc may hold.
 REASONS = {
     "bytes and texts of ours, or of the loader's list": "memchr memcmp memcpy memset strchr strcmp strcspn strlen "
     "strncmp strncpy strtoul",

@@ -151,7 +151,7 @@ return redis.call('dbsize')
 
 
 def test_what_late_redis_says_of_its_objects(tmp_path: Path) -> None:
-    """Of redis 8.2 and later: keys and values are one, and how large they are is told to the byte."""
+    """Keys and values are one in redis 8.2 and later, and how large they are is told to the byte."""
     command = redises.late_command(tmp_path)
     with redis(command, tmp_path) as (pid, socket):
         ask(socket, "eval", FILL_LATE, "0")

@@ -147,7 +147,7 @@ COLOURS = """() => [...document.querySelectorAll('#icicle g')].filter(g => g.que
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours, "rgb(r, g, b)", as WCAG 2 counts it."""
+    """Returns the contrast of two colours, "rgb(r, g, b)", as WCAG 2 counts it."""
 
     def luminance(colour: str) -> float:
         parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]

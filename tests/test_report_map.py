@@ -156,7 +156,7 @@ def check_legend(dump: Dump, of: dict[Colour, int]) -> None:
 def test_the_legend_has_the_ledgers_bytes(
     one: tuple[Path, Dump], two: tuple[Path, Dump, Dump], arenadump: harness.Arenadump, browser: Any, tmp_path: Path
 ) -> None:
-    """Of four processes, to the byte: legend and ledger stand on one screen."""
+    """Legend and ledger of four processes agree to the byte: they stand on one screen."""
     dumps = [one[1], two[1], two[2], dumped(arenadump, tmp_path, "ruby", "2.7", RUBY)]
     for dump in dumps:
         check_legend(dump, legend(dump)["malloc"])

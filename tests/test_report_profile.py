@@ -387,7 +387,7 @@ def test_the_marked_bar_of_a_high_chart_is_seen(
 
 
 def test_what_is_left_out_of_a_deep_stack_is_in_its_middle() -> None:
-    """Of more functions than the chart has, the innermost keeps its bytes, and the outermost its place."""
+    """The innermost of more functions than the chart has keeps its bytes, and the outermost its place."""
     frames = tuple(StackFrame(at, None, (SourceLine(f"f{at}"),)) for at in range(3 * DEEPEST))
     root = grow(Profile([Site(frames, {"inuse_space": 7}), Site(frames[1:], {"inuse_space": 5}, complete=False)]))
     for site, outermost in ((frames, f"f{3 * DEEPEST - 1}"), (frames[1:], "…")):

@@ -28,7 +28,7 @@ def ending() -> Path:
 
 @pytest.fixture
 def environment(arenadump: harness.Arenadump, agent: Path) -> dict[str, str]:
-    """Of the command: the programs of this build."""
+    """Returns the command's environment, with the programs of this build."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ARENASCOPE_")}
     return {**clean, "ARENASCOPE_ARENADUMP": str(arenadump.path), "ARENASCOPE_LIBRARY": str(agent)}
 

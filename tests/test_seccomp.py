@@ -33,7 +33,7 @@ X86_64 = platform.machine() == "x86_64"
 RESTART = 219 if X86_64 else 128
 PPOLL = 271 if X86_64 else 73
 
-# Of a sleep with a limit of its own begins anew what is made again; the others end when they would have ended.
+# A sleep with a limit of its own begins anew if it is made again; the others end when they would have ended.
 LIMITED = ["nanosleep", "clock_nanosleep", "futex", *(["poll"] if X86_64 else [])]
 ALIKE = [
     "nanosleep_in_place",

@@ -92,7 +92,7 @@ def build_of_another(folder: Path, kind: str) -> Path:
 @CASES
 @pytest.mark.parametrize("kind", [".dwo file", "package"])
 def test_a_container_has_other_files(where: str, kind: str, tmp_path: Path, arenadump: harness.Arenadump) -> None:
-    """Of one path inside and outside the file is taken that has the module's units, wherever it is."""
+    """One path has two files, inside and outside: the one with the module's units is taken, wherever it is."""
     if os.geteuid() != 0:
         pytest.skip("a mount namespace needs root")
     made = build_split(tmp_path / "made", *HOW)

@@ -190,7 +190,7 @@ def test_another_build_at_the_path_gives_no_names(program: Path) -> None:
 @pytest.mark.parametrize("dwarf", [4, 5])
 @pytest.mark.parametrize("compiler", tiers.compilers(["g++", "clang++"]))
 def test_a_relative_path_begins_where_the_compiler_ran(tmp_path: Path, compiler: str, dwarf: int) -> None:
-    """Of a file and of one that is included and inlined; where that directory is hidden, the path stays as it is."""
+    """An included, inlined file's path does, too; where that directory is hidden, the path stays as it is."""
     (tmp_path / "src").mkdir()
     always = "static volatile int kept;\nstatic inline __attribute__((always_inline)) void keep(int x) { kept = x; }\n"
     (tmp_path / "src/near.h").write_text(always)

@@ -340,7 +340,7 @@ class Terminal:
         return self.screen()
 
     def pid(self) -> int:
-        """Of the program that runs in it."""
+        """Returns the PID of the program that runs in it."""
         shell = self("display-message", "-p", "#{pane_pid}").strip()
         return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 

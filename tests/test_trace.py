@@ -81,7 +81,7 @@ class Run:
             return list(HEAD.unpack(file.read(HEAD.size))[2:])
 
     def truth(self) -> list[Operations]:
-        """Of each thread."""
+        """Returns the operations of each thread."""
         data = self.log.read_bytes()
         threads, room, *counts = HEAD.unpack_from(data)
         found = []
@@ -92,7 +92,7 @@ class Run:
         return found
 
     def events(self) -> list[tuple[int, tuple[str, int, int]]]:
-        """Of all threads by their times, without those that are not the program's own."""
+        """Returns the events of all threads by their times, without those that are not the program's own."""
         command = [str(self.arenadump.path), "trace", str(self.record), "--events"]
         text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
         others: set[int] = set()
@@ -176,7 +176,7 @@ def test_every_operation_is_in_the_record(  # noqa: PLR0917 - fixtures
 
 @pytest.mark.nightly("emulation")
 def test_every_operation_with_tagged_memory(stage: Stage, arenadump: harness.Arenadump) -> None:
-    """Of aarch64. A block that stays where it is gets another tag."""
+    """The program runs on aarch64. A block that stays where it is gets another tag."""
     made = Run(arenadump, stage.folder / "record", stage.folder / "own")
     with made.log.open("wb") as file:
         file.truncate(64 << 20)

@@ -112,7 +112,7 @@ def test_in_use_is_what_the_program_holds(snapshot: Reading) -> None:
 
 @pytest.mark.check
 def test_under_the_libc_of_this_machine(arenadump: harness.Arenadump) -> None:
-    """Of its programs, not of an unpacked one: what is held is found, and every resident byte is in one row."""
+    """The libc is the machine's, not an unpacked one: what is held is found, and every resident byte is in one row."""
     program = programs.build("churn", "-lpthread")
     with harness.Churn([str(program), *SCENARIOS[0].options]) as target:
         baseline = arenadump.chunks(target.pid)["in_use"]

@@ -235,7 +235,7 @@ def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory
     text = printed(arenadump, tmp_path_factory.getbasetemp())
     docs = (Path(__file__).parents[1] / "docs/findings.md").read_text(encoding="utf-8")
     rules = {finding.rule for name in ROWS for finding in judge(with_rows(text, {name: MIB})).findings}
-    # Of the rows, in_use and mmapped_in_use share a rule, tcache and fastbin another. Large blocks are a part.
+    # The rows in_use and mmapped_in_use share a rule, tcache and fastbin another. Large blocks are a part.
     assert len(rules) == len(ROWS) - 2 + 1
     named = set(re.findall(r"^\| ([^|`]+) \|", docs, re.MULTILINE))
     others = {"another allocator", "residency unknown", "too many arenas", "gone already", "swapped"}

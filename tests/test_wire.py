@@ -108,7 +108,7 @@ def test_the_summary_of_another_version_is_not_used(tmp_path: Path, starts: Call
 
 
 def test_a_dump_on_standard_output(churn: harness.Churn, tmp_path: Path, arenadump: harness.Arenadump) -> None:
-    """Of a file, and of a pipe; by arenascope, too."""
+    """A dump goes to a file, and to a pipe; arenascope writes one, too."""
     words = [str(arenadump.path), "dump", "--chunks", "-o", "-", "--", str(churn.pid)]
     with (tmp_path / "file").open("w+b") as file:
         subprocess.run(words, stdout=file, check=True)

@@ -10,7 +10,8 @@ KEPT = []
 TRUTH = Hash.new(0)
 LOCK = Mutex.new
 
-# Of what is called here and has a control frame of its own, all that C has. No method of the program has such a name.
+# These are all of C's functions that are called here and have a control frame. No method of the program has such a
+# name.
 OF_C = %w[
   each map times call new sort_by sort instance_eval instance_exec class_eval module_eval eval catch loop each_with_index
   inject public_send __send__ send synchronize resume next tap then join value each_entry fetch yield define_method

@@ -286,7 +286,7 @@ static void use_glib(void)
             g_hash_table_insert(table, key, key + 1);
             g_hash_table_add(set, key);
         }
-        // Of some key, all three are found where most are in use: in small tables in any place.
+        // Some key is in all three arrays where most places are in use: in small tables a key is in any place.
         void **keys = *arrays_of(table);
         for (guint i = 0; size > 100 && i < g_hash_table_size(table); i++)
             if (keys[i]) {

@@ -68,7 +68,7 @@ static uint64_t next(struct worker *w)
     return w->random;
 }
 
-// Of a kind that nothing but this program asks for: 5 more than a multiple of 16.
+// Returns a size that nothing but this program asks for: 5 more than a multiple of 16.
 static size_t any_size(struct worker *w)
 {
     size_t most = next(w) % 64 == 0 ? 300000 : 600;

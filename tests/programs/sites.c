@@ -79,7 +79,7 @@ static __attribute__((noinline)) void leaf_posix(struct walk *w)
         abort();
     w->returned++;
 }
-// Of these, glibc may call malloc from realloc, and from memalign with a small alignment: one block each nevertheless.
+// glibc may call malloc from realloc, and from memalign with a small alignment, in these: one block each nevertheless.
 LEAF(leaf_pointer, malloc_at(w->size))
 LEAF(leaf_pointer_calloc, calloc_at(2, w->size / 2))
 LEAF(leaf_pointer_realloc, realloc_at(NULL, w->size))

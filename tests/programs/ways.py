@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 
-# Of the C functions that the same instruction calls, each has its own size. A bytes object has 33 bytes more.
+# Each of the C functions that the same instruction calls has its own size. A bytes object has 33 bytes more.
 CHANGE = (bytes.upper, bytes.lower, bytes.title, bytes.capitalize, bytes.swapcase)
 DATA = [b"x" * (2001 - 33 + 512 * way) for way in range(len(CHANGE))]
 kept = []

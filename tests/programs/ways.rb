@@ -5,7 +5,7 @@
 #
 # Many of them differ in nothing but one frame: a caller's line, a C function, or a method that stands where another one has died.
 
-# Of the C functions that the same instruction calls, each has its own size. A String has a byte more.
+# Each of the C functions that the same instruction calls has its own size. A String has a byte more.
 CHANGE = %i[upcase downcase capitalize swapcase reverse].freeze
 DATA = CHANGE.each_index.map { |way| "x" * (2001 + (512 * way)) }.freeze
 KEPT = []

@@ -78,7 +78,7 @@ def running(kind: str) -> Iterator[int]:
 
 
 def tracers(pid: int) -> list[str]:
-    """Of each thread."""
+    """Returns the tracer of each thread."""
     return [
         line.split()[1]
         for task in Path(f"/proc/{pid}/task").iterdir()

@@ -215,7 +215,7 @@ def graph_cores(home: Path, pool: Executor) -> list[Future[None]]:
 
 
 def cores(home: Path) -> int:
-    """Of runtimes' heaps, and of graphs. Returns how many there are of the latter."""
+    """Makes cores of runtimes' heaps, and of graphs. Returns how many there are of the latter."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a gdb; programs are built by this thread alone
         made = runtime_cores(home / "images", home / "programs", pool)
         graphs = graph_cores(home / "graphs", pool)

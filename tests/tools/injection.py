@@ -43,7 +43,7 @@ def refused(arenadump: harness.Arenadump, pid: int, code: int, words: str, *opti
 def loaded(pid: int) -> int:
     """How many copies of the agent are mapped."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    # Of each, the file's beginning is mapped once.
+    # The file's beginning is mapped once for each copy.
     return len(re.findall(r" r\S+ 0+ \S+ \S+ +.*(?:memfd:arenascope-agent|libarenascope\.so)", maps))
 
 

@@ -132,7 +132,7 @@ class Library:
 
 
 def libpython(release: str) -> Library:
-    """Of a release in PYTHONS. Raises debian.UnavailableError."""
+    """Returns the library of a release in PYTHONS. Raises debian.UnavailableError."""
     packages = [
         f"libpython{release}",
         f"libpython{release}-minimal",
@@ -147,7 +147,7 @@ def libpython(release: str) -> Library:
 
 
 def libruby(release: str) -> Library:
-    """Of a release in RUBIES. Raises debian.UnavailableError."""
+    """Returns the library of a release in RUBIES. Raises debian.UnavailableError."""
     found = ruby(release)
     roots = list(dict.fromkeys((found.root, found.libraries)))
     path = next(found.root.glob(f"usr/lib/*/libruby-{release}.so.{release}"))

@@ -115,7 +115,7 @@ class Pages:
         return cls(mappings, {m.start: residency(pid, m.start, m.end) for m in mappings if m.anonymous})
 
     def __getitem__(self, span: tuple[int, int]) -> NDArray[np.uint8]:
-        """Of [start, end), page by page."""
+        """Returns the residency of [start, end), page by page."""
         parts = [np.zeros(0, np.uint8)]
         for m in self.mappings:
             start, end = max(span[0], m.start), min(span[1], m.end)

@@ -263,7 +263,7 @@ def try_all(trees: list[Tree], mutants: list[Mutant]) -> int:
 
 
 def slice_of(text: str) -> slice:
-    """Of "2/6": every sixth, from the second on, so that each slice has some of each folder."""
+    """Returns, for "2/6", every sixth, from the second on, so that each slice has some of each folder."""
     number, count = (int(part) for part in text.split("/"))
     if not 1 <= number <= count:
         raise ValueError

@@ -65,7 +65,7 @@ class Pod:
         return found
 
     def _kills(self) -> int:
-        """Of the kernel's, in its cgroup, since the last question: its own, and those of clones."""
+        """Returns the kernel's kills in its cgroup since the last question: its own, and those of clones."""
         now = self._group.kills()
         found, self._seen = now - self._seen, now
         return found

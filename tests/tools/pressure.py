@@ -113,7 +113,7 @@ class Snapshot:
             )
 
     def check_huge(self) -> None:
-        """Of mappings that are all malloc's, the records count as much in huge pages as smaps, or nothing at all.
+        """The records count as much in huge pages as smaps in mappings that are all malloc's, or nothing at all.
 
         Before Linux 6.7 the page map does not tell huge pages from others.
         """

@@ -15,7 +15,7 @@ Block = tuple[int, int, bytes]  # its kind, its thread, and what it holds
 
 
 def checksum(block: bytes) -> int:
-    """Of a block whose own field is 0 (format.h)."""
+    """Returns the checksum of a block whose own field is 0 (format.h)."""
 
     def over(total: int, data: bytes) -> int:
         lanes = [total, 1, 2, 3]
@@ -79,7 +79,7 @@ Stacks = list[tuple[int, int]]  # each a frame and the number of its caller's st
 
 
 def new_contexts(text: bytes, known: Stacks) -> list[tuple[int, Stacks]]:
-    """Of a block of stacks: the word of each context, and its new stacks, which are added to those that are known."""
+    """Returns each context's word in a block of stacks, and its new stacks, which are added to those that are known."""
     words = struct.unpack(f"<{len(text) // 8}Q", text)
     found, at = [], 1
     while at < len(words):
@@ -95,6 +95,6 @@ def new_contexts(text: bytes, known: Stacks) -> list[tuple[int, Stacks]]:
 
 
 def contexts(data: bytes) -> list[tuple[int, Stacks]]:
-    """Of all contexts of a file."""
+    """Returns all contexts of a file, each with its new stacks."""
     known: Stacks = []
     return [one for kind, _, text in blocks(data) if kind == STACKS for one in new_contexts(text, known)]

@@ -65,7 +65,7 @@ def is_elsewhere(item: pytest.Item) -> bool:
 def part_of(item: pytest.Item) -> str | None:
     """The part of `make nightly` that has this test; None: it has a place by day.
 
-    Of several, that of the libcs comes last: a test that is in `kills` is there under every libc.
+    Where several have it, that of the libcs comes last: a test that is in `kills` is there under every libc.
     """
     parts = [str(mark.args[0]) for mark in item.iter_markers("nightly")]
     parts += [LIBCS] if is_elsewhere(item) else []

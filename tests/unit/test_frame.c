@@ -15,7 +15,7 @@
 
 #include <elf.h>
 
-// Of the kernel's interface (asm/sigcontext.h), as offsets into the state.
+// These belong to the kernel's interface (asm/sigcontext.h), as offsets into the state.
 enum { MAGIC_AT = 464, EXTENDED_AT = 468, FEATURES_AT = 472, SIZE_AT = 480, IN_USE_AT = 512, XCR0_AT = 464 };
 static const uint32_t MAGIC = 0x46505853, END_MAGIC = 0x46505845;
 

@@ -402,7 +402,7 @@ static void add_owner(struct made_graph *g, const uint32_t *nodes, uint32_t coun
             (struct as_root){.address = 0x1000, .node = nodes[i], .source = number & INT32_MAX};
 }
 
-// Of more owners than are told of, two lead to a small node alone, which leads to a large one; all others to one that is less small.
+// More owners lead there than are told of: two to a small node alone, which leads to a large one; all others to one that is less small.
 static void test_who_leads_to_most(void)
 {
     enum { OTHERS = 3 * AS_MOST_LEADING, SMALL = 0, MIDDLE = 1, LARGE = 3 };

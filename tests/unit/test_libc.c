@@ -59,8 +59,8 @@ static void test_state_images(void)
     }
 }
 
-// Of mp_'s struct only the size differs between some releases, so the rows must hold that one, and agree on every offset
-// that the image shows.
+// Only the size of mp_'s struct differs between some releases, so the rows must hold that one, and agree on every offset that the image
+// shows.
 static void test_par_images(void)
 {
     for (unsigned row = 0; row < AS_LAYOUT_ROWS; row++) {

@@ -94,7 +94,7 @@ static void write_walk(const struct stack *s, struct as_inner_walk *walk)
     walk->cut = false;
 }
 
-// Of functions that are what they were: they go on at the same place, and what they were called by does.
+// Counts the functions that are what they were: they go on at the same place, and what they were called by does.
 static size_t common(const struct stack *a, const struct stack *b)
 {
     size_t same = 0;

@@ -132,7 +132,7 @@ static void test_v1(void)
     make("sys/fs/cgroup/memory/a b/c/memory.memsw.limit_in_bytes", "650000000\n");
     make("sys/fs/cgroup/memory/a b/c/memory.memsw.usage_in_bytes", "610000000\n");
     expect(40 * MB, "/a b/c has room for 40.0 MB (memory.memsw.limit_in_bytes");
-    // Of the cgroup with all below it.
+    // The numbers are of the cgroup with all below it.
     make("sys/fs/cgroup/memory/a b/c/memory.stat", "inactive_file 9000000\ntotal_inactive_file 7000000\n");
     expect(47 * MB, "memory.memsw");
 }

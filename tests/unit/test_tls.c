@@ -130,7 +130,7 @@ static void test_damaged_dtvs(void)
     forget(&made);
 }
 
-// Of two blocks in one place only one is kept.
+// Only one of two blocks in one place is kept.
 static void test_overlap(void)
 {
     struct made made = make();

@@ -37,7 +37,7 @@ class Reporter:
         self.began = 0.0
 
     def wanted(self, item: pytest.Item) -> bool:
-        """Of some check, and of a libc that is here."""
+        """Returns whether a test is of some check, and of a libc that is here."""
         libc = item.callspec.params.get("libc") if hasattr(item, "callspec") else None
         return (libc is None or libc in self.suites) and any(check.takes(item.nodeid) for check in self.checks)
 

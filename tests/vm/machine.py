@@ -79,7 +79,7 @@ PROCESSORS = {
         Processor("la57", "amd64", f"max,+la57{NO_CX16}", needs=("la57",)),
         # With SVE. Return addresses are signed, by an algorithm that is quick to emulate. (Linux 5.10 knows no BTI.)
         Processor("armv9", "arm64", "max,pauth-impdef=on,lpa2=off", needs=("sve", "paca")),
-        # Of the first generation: no SVE, no signatures, and no pages of 16 KiB.
+        # This one is of the first generation: no SVE, no signatures, and no pages of 16 KiB.
         Processor("cortex-a72", "arm64", "cortex-a72", lacks=("sve", "paca", "bti")),
     )
 }
