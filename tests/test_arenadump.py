@@ -103,7 +103,7 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
         (
             ["explode"],
             USAGE,
-            "summary, dump, png, chunks, leaks, types, owners, why, profile, record, trace, trim,",
+            "summary, dump, check, png, chunks, leaks, types, owners, why, sites, profile, trace, trim,",
         ),
         (["explode"], USAGE, "trace, trim, policy or inject (--help)"),
         (["summary"], USAGE, "process id, a core file or a dump file"),
@@ -111,7 +111,7 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
         (["summary", "--chunks", "1"], USAGE, "--chunks"),
         (["summary", "--no-such", "1"], USAGE, "--no-such"),
         (["summary", "--layout-source", "magic", "1"], USAGE, "dwarf, symtab, relocation, decode, scan"),
-        (["summary", "--mode", "asleep", "1"], USAGE, "auto, freeze, snapshot"),
+        (["summary", "--mode", "asleep", "1"], USAGE, "auto, freeze, clone"),
         (["dump", "1"], USAGE, "-o"),
         (["summary", "0"], NO_TARGET, "0"),
         (["summary", "99999999999999999999"], NO_TARGET, "99999999999999999999"),

@@ -202,7 +202,7 @@ def test_the_copy_has_the_log_too_and_goes(good: Path, tmp_path: Path) -> None:
     path = other / "timeline"
     shutil.copy(good, path)
     db = sqlite3.connect(path, isolation_level=None)  # as long as it is open, its write is in the log
-    db.execute("INSERT INTO turns VALUES (1000, 1, 1, 0, 1, 1, NULL)")
+    db.execute("INSERT INTO polls VALUES (1000, 1, 1, 0, 1, 1, NULL)")
     for each in other.iterdir():
         os.chown(each, NOBODY, NOBODY)
     os.chown(other, NOBODY, NOBODY)
@@ -210,7 +210,7 @@ def test_the_copy_has_the_log_too_and_goes(good: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(copied.parent.stat().st_mode) == 0o700
     assert len(read(str(path)).polls) == len(read(str(good)).polls) + 1
     assert Path(untouchable(str(path))) == copied  # a command reads it several times
-    db.execute("INSERT INTO turns VALUES (1001, 1, 1, 0, 1, 1, NULL)")
+    db.execute("INSERT INTO polls VALUES (1001, 1, 1, 0, 1, 1, NULL)")
     assert len(read(str(path)).polls) == len(read(str(good)).polls) + 2
     assert not copied.exists()
     db.close()

@@ -77,7 +77,7 @@ class Reading:
 
 
 @pytest.fixture(scope="module", params=SCENARIOS, ids=str)
-def take_snapshot(
+def snapshot(
     request: pytest.FixtureRequest, libc: debian.Libc, churn_program: Path, arenadump: harness.Arenadump
 ) -> Iterator[Reading]:
     """The tunables that an older glibc does not know it ignores, and the scenario is a test of it all the same."""

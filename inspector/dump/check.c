@@ -2,7 +2,7 @@
 // First each field by what its table says (model/records.def), then what relates records to each other.
 #include "dump/check.h"
 
-#include "dump/sections.h"
+#include "dump/fields.h"
 #include "model/enums.h"
 
 #include <inttypes.h>
@@ -51,9 +51,9 @@ static bool check_field(const struct as_view *v, enum as_section_id id, const st
 static bool check_fields(const struct as_view *v, const char *name, struct as_error *err)
 {
     for (enum as_section_id id = 0; id < AS_SECTION_COUNT; id++) {
-        const struct as_section_kind *kind = &as_section_kinds[id];
-        for (uint16_t i = 0; i < kind->field_count; i++)
-            if (kind->fields[i].rule >= AS_FIELD_INDEX && !check_field(v, id, &kind->fields[i], name, err))
+        const struct as_fields *fields = &as_section_fields[id];
+        for (uint16_t i = 0; i < fields->count; i++)
+            if (fields->items[i].rule >= AS_FIELD_INDEX && !check_field(v, id, &fields->items[i], name, err))
                 return false;
     }
     return true;

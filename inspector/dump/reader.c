@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "dump/check.h"
 #include "dump/dump.h"
-#include "dump/sections.h"
+#include "dump/fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,10 +85,11 @@ static const struct as_section_kind *kind_of(const struct as_dump_section *s)
 static bool is_record_size(const struct as_section_kind *kind, uint32_t size)
 {
     bool ends_a_field = size >= kind->record_size;
-    for (uint16_t i = 0; i < kind->field_count; i++)
-        ends_a_field = ends_a_field || (size > kind->fields[i].offset && size <= as_field_end(&kind->fields[i]) &&
-                                        (as_field_end(&kind->fields[i]) - size) % sizeof(uint64_t) == 0);
-    return size >= kind->first_size && ends_a_field && (kind->fields || size == kind->record_size);
+    const struct as_fields *fields = &as_section_fields[kind - as_section_kinds];
+    for (uint16_t i = 0; i < fields->count; i++)
+        ends_a_field = ends_a_field || (size > fields->items[i].offset && size <= as_field_end(&fields->items[i]) &&
+                                        (as_field_end(&fields->items[i]) - size) % sizeof(uint64_t) == 0);
+    return size >= kind->first_size && ends_a_field && (fields->items || size == kind->record_size);
 }
 
 static bool check_section(const struct found *d, const struct as_section_kind *kind, const struct as_dump_section *s,
@@ -156,8 +157,9 @@ static bool section_bytes(enum as_section_id id, const struct as_dump_section *s
 // The fields that a record of an older file does not have, as unknown.
 static void forget_missing(const struct as_section_kind *kind, char *record, uint32_t size)
 {
-    for (uint16_t i = 0; i < kind->field_count; i++) {
-        const struct as_field *field = &kind->fields[i];
+    const struct as_fields *fields = &as_section_fields[kind - as_section_kinds];
+    for (uint16_t i = 0; i < fields->count; i++) {
+        const struct as_field *field = &fields->items[i];
         bool ones = field->rule == AS_FIELD_NUMBER || field->rule == AS_FIELD_INDEX_OR_NONE;
         uint32_t from = size > field->offset ? size : field->offset;
         if (from < as_field_end(field))
