@@ -69,21 +69,26 @@ static void mark_direct(const struct as_leaks *l, const struct as_graph *g, stru
     as_marks_spread(reached, &g->edges);
 }
 
-// The nodes of a circle lead to each other: one of them stands for all. `reached`: has all lost nodes that those of find_direct lead to.
-static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached)
+// The nodes of a circle lead to each other: the first of them stands for all, unless another circle leads there. `reached`: has all lost
+// nodes that those of find_direct lead to. A first pass notes each node that no node before it leads to; a second one, from the end on,
+// forgets those that a node behind leads to. `before`: room for the set as it is now.
+static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *before)
 {
-    const struct as_edges *e = &g->edges;
-    for (uint32_t first = as_next_unmarked(reached, 0); first < l->nodes; first = as_next_unmarked(reached, first)) {
-        as_mark(reached, first);
-        while (reached->head < reached->tail) {
-            uint32_t node = reached->queue[reached->head++];
-            for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
-                uint32_t to = as_edge_to(e, node, i);
-                l->of_node[to] = l->of_node[to] == AS_LEAK_DIRECT ? AS_LEAK_INDIRECT : l->of_node[to];
-                as_mark(reached, to);
-            }
-        }
-        l->of_node[first] = AS_LEAK_DIRECT;
+    size_t bytes = as_marks_words(reached) * sizeof *before;
+    memcpy(before, reached->bits, bytes);
+    for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node)) {
+        l->of_node[node] = AS_LEAK_DIRECT;
+        as_mark(reached, node);
+        as_marks_spread(reached, &g->edges);
+    }
+    memcpy(reached->bits, before, bytes);
+    for (uint32_t node = l->nodes; node-- > 0;) {
+        if (l->of_node[node] != AS_LEAK_DIRECT || before[node / 64] >> node % 64 & 1)
+            continue;
+        if (as_marked(reached, node))
+            l->of_node[node] = AS_LEAK_INDIRECT;
+        as_mark(reached, node);
+        as_marks_spread(reached, &g->edges);
     }
 }
 
@@ -96,7 +101,7 @@ static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
     as_marks_spread(reached, &g->edges);
 }
 
-// `room`: for another set.
+// `room`: for another set, of one function after the other.
 static void classify_leaks(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *room)
 {
     mark_blocks(g, reached);
@@ -108,7 +113,7 @@ static void classify_leaks(struct as_leaks *l, const struct as_graph *g, struct 
     mark_suspects(l, g, reached, room);
     find_direct(l, g, reached);
     mark_direct(l, g, reached);
-    find_circles(l, g, reached);
+    find_circles(l, g, reached, room);
 }
 
 static struct as_leak_group *group_of(struct as_leaks *l, uint32_t *buckets, uint32_t type, uint64_t size)
