@@ -6,6 +6,7 @@
 #include "graph/index.h"
 #include "graph/parallel.h"
 #include "graph/shared_owners.h"
+#include "graph/typing_sizes.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -168,6 +169,21 @@ static void check_some(const struct as_index *x, uint32_t count)
     CHECK(!as_used_next(&all, &chunk));
 }
 
+// The size of each chunk, and of gaps none, whether few are asked for or all.
+static void check_sizes(const struct as_index *x, const struct made *m)
+{
+    struct as_typing_sizes few = {.index = x}, many = {.index = x};
+    for (uint32_t node = 0; node < x->count; node++) {
+        const struct interval *n = plain_target(m, as_index_address(x, node) + AS_HEADER);
+        uint32_t units = as_index_is_gap(x, node) || !n ? 0 : (uint32_t)((n->end - n->start) / AS_ALIGNMENT);
+        few.asked = 0;
+        CHECK(as_typing_units(&few, node) == units && !few.units);
+        CHECK(as_typing_units(&many, node) == units);
+    }
+    as_typing_sizes_free(&few);
+    as_typing_sizes_free(&many);
+}
+
 // Each node is in one part, and many nodes are in as many parts as there are processors.
 static void test_parts(void)
 {
@@ -212,6 +228,7 @@ static void test_index(void)
             check_pointer(&x, &m, at[random_below(2)] - random_below(1 << 20));
         check_cursor(&x, &m);
         check_wanted(&x);
+        check_sizes(&x, &m);
         for (uint32_t count = 1; count < 6; count++)
             check_some(&x, count);
         as_index_free(&x);
