@@ -166,6 +166,10 @@ std::deque<int> queue;
 std::deque<Big> bigs;
 std::queue<long> *waiting;
 std::vector<long> longs;
+// Zeros before an address are what a class without RTTI has there, but behind it no code is.
+extern const long no_vtable[64];
+const long no_vtable[64] = {};
+std::vector<const long *> of_zeros;
 std::vector<bool> bits;
 std::priority_queue<int> heap;
 std::vector<std::string> texts;
@@ -315,6 +319,8 @@ namespace
         longs.push_back(i);
         heap.push(i);
     }
+    for (int i = 0; i < 50; i++)
+        of_zeros.push_back(no_vtable + 2 + i);
     texts.reserve(300);
     owned.reserve(200);
     expect("bits");
