@@ -240,8 +240,9 @@ static void make_hash_tables(void)
     memcpy(place, &(char *){keep("decoy", 40)}, 8); // one is no object
 }
 
-// A listpack with one text, and words beside a pointer to it as if it were bytes of that length and capacity: they are left over.
-static void make_large_pack(void)
+// A listpack with one text, and words beside a pointer to it as if it were bytes of that length and capacity, or an array: they are left
+// over.
+static void make_large_pack(int array)
 {
     enum { TEXT = 280, ALL = 6 + 2 + TEXT + 2 + 1 };
     static const unsigned char head[] = {ALL & 0xff, ALL >> 8, 0, 0, 1, 0, 0xe0 | TEXT >> 8, TEXT & 0xff};
@@ -250,12 +251,14 @@ static void make_large_pack(void)
     memcpy(pack, head, sizeof head);
     memset(pack + sizeof head, 'y', TEXT);
     memcpy(pack + sizeof head + TEXT, end, sizeof end);
-    memcpy(keep("decoy", 24), (uint64_t[]){(uint64_t)(uintptr_t)pack, TEXT, ALL}, 24);
+    uint64_t start = (uint64_t)(uintptr_t)pack, before = array ? start : 0;
+    memcpy(keep("decoy", 24), (uint64_t[]){start, before + TEXT, before + ALL}, 24);
 }
 
 static void make_others(void)
 {
-    make_large_pack();
+    make_large_pack(0);
+    make_large_pack(1);
     const char **texts = keep("decoy", 100 * sizeof *texts);
     for (unsigned i = 0; i < MANY; i++) {
         *texts++ = make_text("decoy", 50, 50, 'x'); // no zero at its end
