@@ -24,6 +24,7 @@ from tools.postures import notes
 
 MEGABYTES = 160  # a freeze would take too long for the default limit of 50 ms
 LITTLE, MUCH = 24 << 20, 1 << 30
+SOME = 96 << 20  # more than the margin that a clone leaves, and less than the target has
 # The freeze in place of a clone has a limit of two seconds and more by itself, which an emulated processor may need.
 SNAPSHOT = ("--mode", "clone", "--max-pause", "60s")
 RUN = [sys.executable, "-m", "arenascope"]
@@ -77,10 +78,11 @@ def test_no_snapshot_gets_it_killed(
     check_unharmed(group, target)
 
 
+@pytest.mark.parametrize("room", [LITTLE, SOME])
 def test_summary_says_why(
-    arenadump: harness.Arenadump, group: tight.TightCgroup, target: subprocess.Popen[str]
+    room: int, arenadump: harness.Arenadump, group: tight.TightCgroup, target: subprocess.Popen[str]
 ) -> None:
-    limit = group.leave(LITTLE)
+    limit = group.leave(room)
     summary = arenadump.summary(target.pid)
     assert summary["snapshot"]["mode"] == "live"
     assert summary["snapshot"]["pause_ms"] == 0
