@@ -5,6 +5,10 @@
 #include "support/check.h"
 #include "support/together.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 enum { STACKS = 1 << 14, DEPTH = 24, KINDS = 3, THREADS = 4 };
 
 static uint64_t frames[STACKS][DEPTH]; // outermost first
@@ -151,6 +155,35 @@ static void test_frames_are_full(void)
     CHECK(as_recorder_find_or_add_stacks(there, known, &count, &fresh) != 0 && count == 2);
 }
 
+static const uint64_t raced[] = {6, 7};
+static uint32_t first_of_other;
+
+// At a thread's first write to the table of frames: meanwhile "another" thread adds the same branch.
+static void add_meanwhile(int signal)
+{
+    size_t count = 2;
+    bool fresh = false;
+    (void)signal;
+    CHECK(mprotect(as_recorder.frames, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE) == 0);
+    first_of_other = as_recorder_find_or_add_stacks(0, raced, &count, &fresh) - 1;
+    CHECK(fresh && count == 2);
+}
+
+// A branch that the filter has called new may be there by the time that it is added.
+static void test_meanwhile(void)
+{
+    struct sigaction before;
+    const struct sigaction action = {.sa_handler = add_meanwhile};
+    size_t count = 2;
+    bool fresh = false;
+    begin(true);
+    CHECK(sigaction(SIGSEGV, &action, &before) == 0);
+    CHECK(mprotect(as_recorder.frames, (size_t)sysconf(_SC_PAGESIZE), PROT_READ) == 0);
+    uint32_t added = as_recorder_find_or_add_stacks(0, raced, &count, &fresh);
+    CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
+    CHECK(!fresh && count == 1 && added == first_of_other);
+}
+
 // What stands behind the table is no stack.
 static void test_its_end(void)
 {
@@ -208,6 +241,7 @@ int main(void)
     test_it_is_full();
     test_its_end();
     test_frames_are_full();
+    test_meanwhile();
     test_threads();
     return 0;
 }
