@@ -60,7 +60,7 @@ static void add_roots(struct made *m, uint32_t count)
     }
 }
 
-// Of those that lead to each other, and to which no other lost node leads, the first one.
+// Among those that lead to each other, and to which no other lost node leads, the first one.
 static bool is_direct(const struct made *m, uint32_t node, uint32_t count)
 {
     for (uint32_t other = 0; other < count; other++)
