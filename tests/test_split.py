@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from tools import harness, tiers
+from tools import harness, programs, tiers
 from tools.typed import SPLIT, TYPES, build_split, pack, running, split_note
 
 VERSIONS = pytest.mark.parametrize("version", tiers.daily(["-gdwarf-4", "-gdwarf-5"], ["-gdwarf-5"], "compilers"))
@@ -29,6 +29,21 @@ def test_types_in_a_package(
 ) -> None:
     made = build_split(tmp_path, version, *flags, compiler=compiler)
     pack(made)
+    with running(made) as truth:
+        answer = truth.compare(truth.process.pid)
+        assert split_note(arenadump, truth) is None
+    assert answer.wrong == []
+    assert answer.share >= 0.99
+
+
+@pytest.mark.parametrize("kind", [".dwo files", "package"])
+def test_a_program_of_two_units(kind: str, tmp_path: Path, arenadump: harness.Arenadump) -> None:
+    """Each unit's rest is known by the unit's own number, whichever of them the module has first."""
+    first = str(programs.SOURCES / "allocates.c")
+    made = build_split(tmp_path, "-gdwarf-4", SPLIT, "-DROOM=8", first)
+    assert len(list(tmp_path.glob("*.dwo"))) == 2
+    if kind == "package":
+        pack(made)
     with running(made) as truth:
         answer = truth.compare(truth.process.pid)
         assert split_note(arenadump, truth) is None
