@@ -377,7 +377,7 @@ def test_the_python_command(program: Truth, tmp_path: Path, arenadump: harness.A
     pid = str(program.pid)
     shown = runner.invoke(cli, ["leaks", pid])
     assert WHEEL in shown.output
-    assert parse_leaks(runner.invoke(cli, ["leaks", pid, "--json"]).output).direct.count == 106
+    assert parse_leaks(runner.invoke(cli, ["leaks", pid, "--json"]).output).direct.count == 107
     assert main(["leaks", pid, "--fail-over", "1G"]) == Code.OK
     assert main(["leaks", pid, "--fail-over", "64K"]) == Code.LEAKS
     suppressions = tmp_path / "suppressions"

@@ -200,7 +200,7 @@ def test_slider_chart_and_keys_choose_the_same_polls(tab: Tab) -> None:
     tab.page.locator("#play").click()
     tab.until("() => course.poll === 15 && document.getElementById('play').textContent === 'Play'")
     tab.js("course.show(3)")
-    tab.until("() => location.hash.includes('instant=3')")
+    tab.until("() => location.hash.includes('poll=3')")
 
 
 def test_a_link_leads_to_its_poll(browser: Any, real: Path) -> None:
