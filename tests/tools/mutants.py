@@ -139,9 +139,9 @@ def run(command: list[str], cwd: Path, patience: float) -> str | None:
 class Tree:
     """A copy of the working tree with a build directory of its own."""
 
-    def __init__(self, path: Path, jobs: int) -> None:
+    def __init__(self, path: Path) -> None:
         """Copies what git knows and what is new, and configures."""
-        self.path, self.jobs, self.build = path, jobs, path / "build"
+        self.path, self.build = path, path / "build"
         self.sound: dict[str, bytes] = {}  # the digests of the unit tests without any fault
         names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -168,7 +168,7 @@ class Tree:
 
     def make(self, targets: Iterable[str]) -> None:
         """Builds these, and nothing else."""
-        if problem := run(["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets], self.path, PYTEST_PATIENCE):
+        if problem := run(["ninja", "-C", str(self.build), "-j1", *targets], self.path, PYTEST_PATIENCE):
             message = f"the source does not build: {problem}"
             raise TableError(message)
 
@@ -283,7 +283,7 @@ def main() -> int:
             mutants = [m for m in mutants if any(word == m.folder or word in m.old for word in options.only)]
         mutants = mutants[options.slice]
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            trees = [Tree(Path(folder) / str(number), jobs=1) for number in range(options.jobs)]
+            trees = [Tree(Path(folder) / str(number)) for number in range(options.jobs)]
             survivors = try_all(trees, mutants)
     except TableError as error:
         print(error, file=sys.stderr)
