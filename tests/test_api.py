@@ -117,11 +117,18 @@ def test_who_holds_it(keeps: Keeps) -> None:
     assert pickle.loads(pickle.dumps(owners[0])) == owners[0]
 
 
-def test_why(keeps: Keeps) -> None:
+def test_why(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) -> None:
     with arenascope.inspect(keeps.pid, mode="freeze", max_pause=600) as snapshot:
         with pytest.raises(arenascope.Error) as caught:
             snapshot.why(1)
         assert caught.value.code in {arenascope.Code.USAGE, arenascope.Code.NO_TARGET}
+        address = min(keeps.of[next(iter(keeps.of))]) + 16
+        assert snapshot.why(address).address == hex(address)
+    with arenascope.inspect(keeps.pid, mode="live") as snapshot:
+        monkeypatch.setattr("arenascope.api._identity", lambda _: None)  # as if another process had the PID
+        with pytest.raises(arenascope.Error, match="not the one of the snapshot") as caught:
+            snapshot.why(address)
+        assert caught.value.code == arenascope.Code.TARGET_GONE
 
 
 def test_what_is_not_there_says_what_to_ask_for(churn: harness.Churn) -> None:

@@ -23,7 +23,7 @@ from arenascope.dump import Dump
 from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
-from arenascope.snapshot import is_dump, take_all
+from arenascope.snapshot import take_all
 from arenascope.summary import SCHEMA, Summary, document_of
 from arenascope.table import Table
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from arenascope.findings import Verdict
     from arenascope.graph import Owner, Why
     from arenascope.summary import Arena, Doubt, Mappings, Runtime
+    from arenascope.timeline.process_group import Identity
     from arenascope.timeline.reader import Timeline
     from arenascope.trace.from_json import Trace
     from arenascope.trim_result import Trim
@@ -114,8 +115,11 @@ class Snapshot:
     A context manager. Its arrays are views of one mapping, which lasts as long as any of them does.
     """
 
-    def __init__(self, target: str, dump: Dump, *, from_dump: bool, remarks: Sequence[str] = ()) -> None:
-        """`remarks`: what arenadump said of how the snapshot was taken."""
+    def __init__(
+        self, target: str, dump: Dump, *, from_dump: bool, process: Identity | None = None, remarks: Sequence[str] = ()
+    ) -> None:
+        """`process`: who had the target's PID. `remarks`: what arenadump said of how the snapshot was taken."""
+        self._process: Final = process
         self._target: Final = target
         self._dump: Dump | None = dump
         self.source: Final[Literal["target", "dump"]] = "dump" if from_dump else "target"
@@ -282,7 +286,12 @@ class Snapshot:
 
         The target is read again: its memory is not in the snapshot.
         """
-        return answers.parse_why(run_arenadump(["why", "--json", "--", self._target, hex(address)]))
+        found = answers.parse_why(run_arenadump(["why", "--json", "--", self._target, hex(address)]))
+        if _identity(self._target) != self._process:  # and so it was while arenadump read it
+            raise Error(
+                Code.TARGET_GONE, f"process {self._target} is not the one of the snapshot any more: it has ended"
+            )
+        return found
 
     def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
         """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
@@ -336,6 +345,14 @@ def _options(flags: Mapping[str, bool], values: Mapping[str, object]) -> list[st
     return [*named, *(f"--{name}={value}" for name, value in values.items() if value is not None)]
 
 
+def _identity(target: str) -> Identity | None:
+    """Which process has the PID now; None: none has it, or the target is a file."""
+    from arenascope.timeline.process_group import process_at  # noqa: PLC0415
+
+    found = process_at(int(target)) if target.isdigit() else None
+    return found.identity if found else None
+
+
 def _seconds(value: float | None) -> str | None:
     return None if value is None else f"{value:.9f}s"
 
@@ -365,8 +382,9 @@ def inspect(  # noqa: PLR0913 - each an option of the command line
     remarks: list[str] = []
     if isinstance(target, os.PathLike) and name.isdigit():
         name = f"./{name}"  # digits alone are a PID
+    process = _identity(name)
     (taken,) = take_all([(name, options)], remarks.append)
-    return Snapshot(name, taken.dump, from_dump=taken.from_dump, remarks=remarks)
+    return Snapshot(name, taken.dump, from_dump=taken.from_dump, process=process, remarks=remarks)
 
 
 def open_dump(path: str | os.PathLike[str]) -> Snapshot:
@@ -410,8 +428,9 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
         remarks: list[str] = []
+        process = _identity(str(pid))
         run_arenadump(["profile", *options, f"--output={path}", "--", str(pid)], remark=remarks.append)
-        return Snapshot(str(pid), Dump(path), from_dump=False, remarks=remarks)
+        return Snapshot(str(pid), Dump(path), from_dump=False, process=process, remarks=remarks)
 
 
 def read_timeline(path: str | os.PathLike[str]) -> Timeline:
@@ -442,7 +461,6 @@ __all__ = [
     "TypeRow",
     "diff",
     "inspect",
-    "is_dump",
     "open_dump",
     "profile",
     "read_timeline",
