@@ -57,7 +57,7 @@ test:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	scripts/test-python --tier test $(SPREAD) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest --tier test $(SPREAD) $(PYTEST_ARGS)
 
 # PART: some of the parts that docs/testing.md lists; without it, all of them, one after the other: a night and a day.
 nightly:

@@ -47,6 +47,15 @@ def test_near(libc): pass
 """
 
 
+def run_pytest(tests: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The tests of a folder under the project's own settings."""
+    places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tests), "--confcutdir", str(tests)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment |= {"PYTHONPATH": str(ROOT / "tests"), "NEAREST_LIBC": "trixie"}
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", *places, *arguments, str(tests)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
 @pytest.mark.parametrize(
     ("tier", "names"),
     [
@@ -63,21 +72,22 @@ def test_near(libc): pass
 def test_each_tier_has_its_tests(tier: str, names: set[str], tmp_path: Path) -> None:
     """Each runs in exactly one part; without a tier, all do."""
     (tmp_path / "test_it.py").write_text(TESTS)
-    places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "--confcutdir", str(tmp_path)]
-    chosen = ["--tier", tier] if tier else []
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--collect-only",
-        "-p",
-        "conftest",
-        *places,
-        *chosen,
-        str(tmp_path),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "NEAREST_LIBC": "trixie"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = run_pytest(tmp_path, "-q", "--collect-only", *(["--tier", tier] if tier else []))
     found = {line.partition("::test_")[2] for line in done.stdout.splitlines() if "::" in line}
     assert found == names, done.stdout + done.stderr
+
+
+WAITS = """
+import subprocess
+def test_waits():
+    with subprocess.Popen(["sh", "-c", "while kill -0 $PPID; do sleep 0.1; done"]):  # as long as pytest is there
+        raise ValueError  # Popen waits for it first
+"""
+
+
+def test_who_waits_for_ever_fails(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    assert float(pytestconfig.getini("timeout")) == 3600
+    (tmp_path / "test_it.py").write_text(WAITS)
+    done = run_pytest(tmp_path, "--timeout", "3")
+    assert done.returncode == 1, done.stdout
+    assert "Timeout (>3.0s)" in done.stdout
