@@ -4,6 +4,7 @@
 #include "cli/humanize.h"
 #include "config.h"
 #include "graph/demangle.h"
+#include "graph/recognisers.h"
 #include "graph/section_owners.h"
 #include "graph/section_records.h"
 
@@ -21,7 +22,7 @@ bool as_graph_snapshot_open(struct as_graph_snapshot *g, const struct as_options
         return as_fail(err, AS_USAGE, "'%s' is a dump, which has no contents of memory: give a process or a core",
                        o->target);
     // Debug information is read where --layout-source allows it.
-    return as_graph_open(&g->graph, g->snapshot.target, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
+    return as_graph_open(&g->graph, g->snapshot.target, as_recognisers, o->allowed_sources >> AS_LAYOUT_DWARF & 1, err);
 }
 
 static bool add_records(void *context, struct as_store *s, struct as_error *err)

@@ -87,13 +87,14 @@ static void prove_candidate(struct as_proof *p, const struct as_claim *claim)
     }
 }
 
-void as_claims_prove(struct as_patterns *patterns, struct as_target *t)
+bool as_claims_find(const struct as_recogniser_input *in)
 {
-    struct as_proof p = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES};
-    p.java = as_proof_has_library(t, "/libjvm.so");
-    const struct as_claims *c = &patterns->claims;
+    struct as_proof p = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES};
+    p.java = as_proof_has_library(in->target, "/libjvm.so");
+    const struct as_claims *c = &in->patterns->claims;
     for (int sized = 0; sized < 2; sized++) // which says least
         for (size_t i = 0; i < c->list.count; i++)
             if ((c->list.items[i].kind == AS_CLAIM_SIZED) == sized)
                 prove_candidate(&p, &c->list.items[i]);
+    return true;
 }

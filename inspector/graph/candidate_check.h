@@ -2,8 +2,7 @@
 // What proves the structures of well-known libraries (candidates.h).
 #pragma once
 
-#include "graph/patterns.h"
-#include "target/target.h"
+#include "graph/recogniser.h"
 
 #define AS_PROOF_BYTES (UINT64_C(64) << 20) // that are read at most for tables of hashes, and for names
 
@@ -62,5 +61,5 @@ void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node);
 // Proves a table of glib's: a word at `address` leads to the keys.
 void as_prove_glib(const struct as_proof *p, uint64_t address);
 
-// Proves what was noted, and gives the chunks a shape. To be called while the target stands still.
-void as_claims_prove(struct as_patterns *patterns, struct as_target *t);
+// Proves what was noted, and gives the chunks a shape.
+bool as_claims_find(const struct as_recogniser_input *in);

@@ -281,17 +281,16 @@ static void match_chunks(struct as_glibc *g)
     }
 }
 
-bool as_glibc_prove(struct as_patterns *patterns, const struct as_edges *e, const struct as_roots *r,
-                    struct as_target *t, struct as_error *err)
+bool as_glibc_find(const struct as_recogniser_input *in)
 {
-    struct as_glibc g = {.proof = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES},
-                         .edges = e,
-                         .modules = r->modules,
+    struct as_glibc g = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+                         .edges = in->edges,
+                         .modules = in->modules,
                          .tries = MOST_TRIES};
-    g.libc = r->modules ? find_libc(r->modules) : NULL;
+    g.libc = find_libc(in->modules);
     if (!g.libc)
         return true;
-    bool ok = find_words(&g, r, err);
+    bool ok = find_words(&g, in->roots, in->err);
     if (ok) {
         match_words(&g);
         match_chunks(&g);

@@ -7,8 +7,7 @@
 #pragma once
 
 #include "graph/candidate_check.h"
-#include "graph/edges.h"
-#include "graph/roots.h"
+#include "graph/recogniser.h"
 
 enum {
     AS_GLIBC_WORD = 8,
@@ -31,9 +30,8 @@ struct as_glibc {
     uint64_t tries;             // reads that are left
 };
 
-// Names what is glibc's. To be called after all others, while the target stands still. False: AS_NO_MEMORY.
-bool as_glibc_prove(struct as_patterns *patterns, const struct as_edges *e, const struct as_roots *r,
-                    struct as_target *t, struct as_error *err);
+// Names what is glibc's. Comes after all others. False: AS_NO_MEMORY.
+bool as_glibc_find(const struct as_recogniser_input *in);
 
 // The parts (glibc.c). Reads `size` bytes; false: they cannot be read, or too much was asked for.
 bool as_glibc_read(struct as_glibc *g, uint64_t address, void *to, size_t size);

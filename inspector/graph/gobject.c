@@ -162,15 +162,18 @@ static void prove_classes(struct gobject *g)
     find_objects(g);
 }
 
-void as_gobject_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_vtables *v, struct as_target *t)
+bool as_gobject_find(const struct as_recogniser_input *in)
 {
-    struct gobject g = {
-        .proof = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES}, .graph.edges = e, .vtables = v};
-    if (!as_proof_has_library(t, "/libgobject-2.0.so"))
-        return;
-    g.class_of = as_memory_map(((size_t)e->nodes + 1) * sizeof *g.class_of, "the classes of objects", NULL);
+    struct gobject g = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+                        .graph.edges = in->edges,
+                        .vtables = in->vtables};
+    const size_t bytes = ((size_t)in->edges->nodes + 1) * sizeof *g.class_of;
+    if (!as_proof_has_library(in->target, "/libgobject-2.0.so"))
+        return true;
+    g.class_of = as_memory_map(bytes, "the classes of objects", NULL);
     if (g.class_of)
         prove_classes(&g);
-    as_memory_unmap(g.class_of, ((size_t)e->nodes + 1) * sizeof *g.class_of);
+    as_memory_unmap(g.class_of, bytes);
     as_vec_free(&g.classes);
+    return true;
 }

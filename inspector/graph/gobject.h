@@ -6,11 +6,7 @@
 // quarks, which is found by the names of all types together.
 #pragma once
 
-#include "graph/edges.h"
-#include "graph/patterns.h"
-#include "graph/vtables.h"
+#include "graph/recogniser.h"
 
-// Finds them. Objects have their class among the vtables then, what describes classes a shape. To be called once the edges are settled,
-// while the target stands still. What there is no memory for is not found.
-void as_gobject_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_vtables *v,
-                      struct as_target *t);
+// Finds them. Objects have their class among the vtables then, what describes classes a shape.
+bool as_gobject_find(const struct as_recogniser_input *in);

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graph/graph.h"
 #include "base/workers.h"
-#include "graph/candidate_check.h"
 #include "graph/edge_reader.h"
-#include "graph/glibc.h"
-#include "graph/gobject.h"
-#include "graph/hotspot_chunks.h"
-#include "graph/llvm.h"
 #include "graph/mark.h"
-#include "graph/openssl.h"
-#include "graph/qt.h"
-#include "graph/redis.h"
 #include "graph/shapes.h"
 
 #include <stddef.h>
@@ -31,9 +23,10 @@ static void forget(struct as_graph *g)
     memset(&g->objects, 0, sizeof *g - offsetof(struct as_graph, objects));
 }
 
-bool as_graph_open(struct as_graph *g, struct as_target *t, bool debug_info, struct as_error *err)
+bool as_graph_open(struct as_graph *g, struct as_target *t, const struct as_recogniser *recognisers, bool debug_info,
+                   struct as_error *err)
 {
-    *g = (struct as_graph){0};
+    *g = (struct as_graph){.recognisers = recognisers};
     return as_modules_find(&g->modules, t, err) && (!debug_info || as_dwarf_files_open(&g->files, &g->modules, err));
 }
 
@@ -50,6 +43,16 @@ static bool build_index(struct as_graph *g, as_boundary_vec *chunks, struct as_e
     bool ok = as_index_build(&g->index, all->items, all->count, err);
     as_vec_free(chunks);
     return ok;
+}
+
+static bool recognise(struct as_graph *g, struct as_target *t, struct as_error *err)
+{
+    const struct as_recogniser_input in = {&g->patterns, &g->edges,   &g->roots, &g->modules,
+                                           &g->tls,      &g->vtables, t,         err};
+    for (const struct as_recogniser *r = g->recognisers; r->name; r++)
+        if (!r->find(&in))
+            return false;
+    return true;
 }
 
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
@@ -73,15 +76,7 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
         return false;
     as_vtables_prove(&g->vtables, &g->modules);
     as_anchors_confirm(&g->patterns.anchors, t);
-    as_claims_prove(&g->patterns, t);
-    as_redis_prove(&g->patterns, &g->edges, &g->vtables, t);
-    as_llvm_prove(&g->patterns, &g->edges, t);
-    as_gobject_prove(&g->patterns, &g->edges, &g->vtables, t);
-    as_openssl_prove(&g->patterns, &g->edges, t);
-    as_qt_prove(&g->patterns, &g->edges, t);
-    as_hotspot_chunks_prove(&g->patterns, &g->roots, t);
-    as_tls_name(&g->tls, &g->modules, &g->patterns);
-    return as_glibc_prove(&g->patterns, &g->edges, &g->roots, t, err);
+    return recognise(g, t, err);
 }
 
 // Makes all blocks of runtimes that are not in `reached` roots of a source of their own.

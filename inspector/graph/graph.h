@@ -7,6 +7,7 @@
 #include "graph/graph_objects.h"
 #include "graph/index.h"
 #include "graph/interpreter_roots.h"
+#include "graph/recogniser.h"
 #include "graph/roots.h"
 #include "graph/tls.h"
 #include "graph/typing.h"
@@ -17,6 +18,7 @@ struct as_graph {
     // As long as the target is open:
     struct as_modules modules;
     struct as_dwarf_files files; // none if it is not wanted
+    const struct as_recogniser *recognisers;
     // What holds at one instant:
     struct as_objects objects;
     struct as_index index;
@@ -29,9 +31,10 @@ struct as_graph {
     struct as_typing typing; // by debug information, once as_graph_find_types has been called
 };
 
-// Finds the target's modules, and opens their debug information if it is wanted: files are opened, so before the target is stopped. False:
-// AS_NO_MEMORY. Free it in either case.
-bool as_graph_open(struct as_graph *g, struct as_target *t, bool debug_info, struct as_error *err);
+// Finds the target's modules, and opens their debug information if it is wanted: files are opened, so before the target is stopped.
+// `recognisers`: stay where they are. False: AS_NO_MEMORY. Free it in either case.
+bool as_graph_open(struct as_graph *g, struct as_target *t, const struct as_recogniser *recognisers, bool debug_info,
+                   struct as_error *err);
 // Begins to read the debug information, on a thread of its own: as_snapshot_options.reader, with a graph as its context.
 void as_graph_begin(void *graph);
 // Reads the graph at the instant of a snapshot: as_snapshot_options.reader, with a graph as its context.

@@ -3,6 +3,7 @@
 // or are the pools (JDK 21 and later: the first chunk, and how many
 // bytes each has behind its header). Each chunk begins with the next one and that number of bytes.
 #include "graph/hotspot_chunks.h"
+#include "graph/candidate_check.h"
 
 #include <string.h>
 
@@ -77,12 +78,13 @@ static void match_at(struct hotspot_chunks *h, uint64_t address)
             follow_pool(h, words[0], header, words[1], true);
 }
 
-void as_hotspot_chunks_prove(struct as_patterns *patterns, const struct as_roots *r, struct as_target *t)
+bool as_hotspot_chunks_find(const struct as_recogniser_input *in)
 {
-    struct hotspot_chunks h = {.proof = {.patterns = patterns, .target = t}, .tries = MOST_TRIES};
+    struct hotspot_chunks h = {.proof = {.patterns = in->patterns, .target = in->target}, .tries = MOST_TRIES};
+    const struct as_roots *r = in->roots;
     uint32_t module = UINT32_MAX;
-    for (uint32_t i = 0; r->modules && i < r->modules->list.count; i++)
-        if (strcmp(as_module_name(r->modules, &r->modules->list.items[i]), "libjvm.so") == 0)
+    for (uint32_t i = 0; i < in->modules->list.count; i++)
+        if (strcmp(as_module_name(in->modules, &in->modules->list.items[i]), "libjvm.so") == 0)
             module = i;
     for (size_t i = 0; module != UINT32_MAX && i < r->list.count; i++) {
         const struct as_root *root = &r->list.items[i];
@@ -90,4 +92,5 @@ void as_hotspot_chunks_prove(struct as_patterns *patterns, const struct as_roots
         if (source->kind == AS_ROOT_GLOBAL && source->module == module && root->begins)
             match_at(&h, root->address);
     }
+    return true;
 }

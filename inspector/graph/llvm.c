@@ -206,18 +206,20 @@ static void match_all(struct llvm *l)
         }
 }
 
-void as_llvm_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t)
+bool as_llvm_find(const struct as_recogniser_input *in)
 {
-    struct llvm l = {
-        .proof = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES}, .edges = e, .tries = MOST_TRIES};
-    if (!patterns->claims.dense)
-        return;
-    l.large = as_memory_map((size_t)e->nodes + 1, "the tables of LLVM", NULL);
+    struct llvm l = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+                     .edges = in->edges,
+                     .tries = MOST_TRIES};
+    if (!in->patterns->claims.dense)
+        return true;
+    l.large = as_memory_map((size_t)in->edges->nodes + 1, "the tables of LLVM", NULL);
     l.window = l.large ? as_memory_map(WINDOW, "the tables of LLVM", NULL) : NULL;
     if (l.window) {
         find_large(&l);
         match_all(&l);
     }
-    as_memory_unmap(l.large, (size_t)e->nodes + 1);
+    as_memory_unmap(l.large, (size_t)in->edges->nodes + 1);
     as_memory_unmap(l.window, WINDOW);
+    return true;
 }

@@ -126,12 +126,13 @@ static void match_all(struct openssl *o)
     }
 }
 
-void as_openssl_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t)
+bool as_openssl_find(const struct as_recogniser_input *in)
 {
-    struct openssl o = {.proof = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES},
-                        .edges = e,
-                        .steps = MOST_PASSES * (e->pointers + e->nodes)};
-    if (as_proof_has_library(t, "/libcrypto") && as_window_open(&o.window, t, NULL))
+    struct openssl o = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+                        .edges = in->edges,
+                        .steps = MOST_PASSES * (in->edges->pointers + in->edges->nodes)};
+    if (as_proof_has_library(in->target, "/libcrypto") && as_window_open(&o.window, in->target, NULL))
         match_all(&o);
     as_window_close(&o.window);
+    return true;
 }

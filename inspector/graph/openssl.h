@@ -5,9 +5,7 @@
 // Numbers (BIGNUM) have no name: {pointer, length, room, sign, flags} is what many a vector of other libraries has.
 #pragma once
 
-#include "graph/edges.h"
-#include "graph/patterns.h"
+#include "graph/recogniser.h"
 
-// Finds them, and gives the chunks a shape. To be called once the edges are settled, while the target stands still. What there is no memory
-// for has no shape.
-void as_openssl_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t);
+// Finds them, and gives the chunks a shape.
+bool as_openssl_find(const struct as_recogniser_input *in);

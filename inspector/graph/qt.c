@@ -198,21 +198,22 @@ static void prove_texts6(struct qt_reading *r)
     }
 }
 
-void as_qt_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t)
+bool as_qt_find(const struct as_recogniser_input *in)
 {
     struct qt_reading r = {
-        .qt = {.proof = {.patterns = patterns, .target = t, .room = AS_PROOF_BYTES},
-               .edges = e,
-               .steps = MOST_PASSES * (e->pointers + e->nodes)},
-        .five = as_proof_has_library(t, "/libQt5Core"),
-        .six = as_proof_has_library(t, "/libQt6Core"),
+        .qt = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+               .edges = in->edges,
+               .steps = MOST_PASSES * (in->edges->pointers + in->edges->nodes)},
+        .five = as_proof_has_library(in->target, "/libQt5Core"),
+        .six = as_proof_has_library(in->target, "/libQt6Core"),
     };
-    if (!(r.five || r.six) || !as_window_open(&r.qt.window, t, NULL))
-        return;
+    if (!(r.five || r.six) || !as_window_open(&r.qt.window, in->target, NULL))
+        return true;
     match_chunks(&r);
     if (r.arrays.count > 0)
         prove_texts6(&r);
     as_window_close(&r.qt.window);
     as_vec_free(&r.arrays);
     as_vec_free(&r.beside);
+    return true;
 }

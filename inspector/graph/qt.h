@@ -5,9 +5,7 @@
 // QList of Qt 5, and arrays of Qt 6 that are no text, have no name: a few small numbers before pointers prove nothing.
 #pragma once
 
-#include "graph/edges.h"
-#include "graph/patterns.h"
+#include "graph/recogniser.h"
 
-// Finds them, and gives the chunks a shape. To be called once the edges are settled, while the target stands still. What there is no memory
-// for has no shape.
-void as_qt_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_target *t);
+// Finds them, and gives the chunks a shape.
+bool as_qt_find(const struct as_recogniser_input *in);

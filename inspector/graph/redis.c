@@ -349,17 +349,18 @@ static void prove_nodes(struct redis *r, uint8_t *types)
         name_dict(r, &r->dicts.list.items[i]);
 }
 
-void as_redis_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_vtables *v, struct as_target *t)
+bool as_redis_find(const struct as_recogniser_input *in)
 {
-    struct redis r = {.proof = {.patterns = patterns, .target = t}, .graph.edges = e};
-    uint64_t steps = MOST_PASSES * (e->pointers + e->nodes);
-    r.dicts = (struct as_dicts){&r.proof, e, v, .steps = steps};
-    r.hashtables = (struct as_hashtables){&r.proof, e, v, .steps = steps};
-    uint8_t *types = as_memory_map(v->list.count, "types of dicts", NULL);
+    struct redis r = {.proof = {.patterns = in->patterns, .target = in->target}, .graph.edges = in->edges};
+    uint64_t steps = MOST_PASSES * (in->edges->pointers + in->edges->nodes);
+    r.dicts = (struct as_dicts){&r.proof, in->edges, in->vtables, .steps = steps};
+    r.hashtables = (struct as_hashtables){&r.proof, in->edges, in->vtables, .steps = steps};
+    uint8_t *types = as_memory_map(in->vtables->list.count, "types of dicts", NULL);
     if (types)
         prove_nodes(&r, types);
-    as_memory_unmap(types, v->list.count);
+    as_memory_unmap(types, in->vtables->list.count);
     as_memory_unmap(r.match_bits, matches_bytes(&r));
     as_vec_free(&r.dicts.list);
     as_vec_free(&r.hashtables.list);
+    return true;
 }

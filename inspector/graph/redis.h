@@ -7,13 +7,10 @@
 // pays for it.
 #pragma once
 
-#include "graph/edges.h"
-#include "graph/patterns.h"
-#include "graph/vtables.h"
+#include "graph/recogniser.h"
 
-// Finds them, and gives the chunks a shape. To be called once the edges are settled, while the target stands still. What there is no memory
-// for has no shape. A dict's type is no vtable then.
-void as_redis_prove(struct as_patterns *patterns, const struct as_edges *e, struct as_vtables *v, struct as_target *t);
+// Finds them, and gives the chunks a shape. A dict's type is no vtable then.
+bool as_redis_find(const struct as_recogniser_input *in);
 
 enum {
     AS_SDS_SHORT = 1 << 0,    // may be a string of up to 31 bytes, whose header is a byte: almost any small chunk may

@@ -207,28 +207,6 @@ bool as_tls_find(struct as_tls *tls, const struct as_modules *modules, struct as
     return ok;
 }
 
-// Names the chunk that begins at `pointer`.
-static void name(struct as_patterns *p, uint64_t pointer, enum as_shape shape)
-{
-    bool begins = false;
-    uint32_t node = as_index_pointer(p->index, pointer, &begins);
-    if (node != AS_NO_NODE && begins)
-        as_pattern_give(p, node, shape);
-}
-
-void as_tls_name(const struct as_tls *tls, const struct as_modules *modules, struct as_patterns *p)
-{
-    for (size_t i = 0; i < tls->dtvs.count; i++)
-        name(p, tls->dtvs.items[i] - ENTRY, AS_SHAPE_DTV);
-    for (size_t i = 0; i < tls->blocks.count; i++) {
-        uint32_t node = as_index_target(p->index, tls->blocks.items[i].start);
-        if (node != AS_NO_NODE && tls->blocks.items[i].on_demand)
-            as_pattern_give(p, node, AS_SHAPE_TLS);
-    }
-    for (size_t i = 0; i < modules->list.count; i++)
-        name(p, modules->list.items[i].link_map, AS_SHAPE_LINK_MAP);
-}
-
 void as_tls_free(struct as_tls *tls)
 {
     as_vec_free(&tls->blocks);

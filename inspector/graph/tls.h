@@ -5,7 +5,7 @@
 // and behind them the offset of the module's block from the thread pointer, or the module's number in each thread's dtv.
 #pragma once
 
-#include "graph/patterns.h"
+#include "base/vec.h"
 #include "libc/target_modules.h"
 
 // What a thread has of a module.
@@ -23,9 +23,6 @@ struct as_tls {
 // Finds the blocks of a target that stands still, of the modules that are known. Free it in either case. False: AS_NO_MEMORY.
 bool as_tls_find(struct as_tls *tls, const struct as_modules *modules, struct as_error *err);
 void as_tls_free(struct as_tls *tls);
-
-// Gives the chunks that are ld.so's a shape: dtvs, blocks that were made on demand, and link_maps.
-void as_tls_name(const struct as_tls *tls, const struct as_modules *modules, struct as_patterns *p);
 
 // The block in which an address lies; NULL: none.
 const struct as_tls_block *as_tls_at(const struct as_tls *tls, uint64_t address);

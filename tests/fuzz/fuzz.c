@@ -5,6 +5,7 @@
 #include "cli/summary.h"
 #include "dump/dump.h"
 #include "graph/leaks.h"
+#include "graph/recognisers.h"
 #include "graph/section_records.h"
 #include "graph/shared_owners.h"
 #include "graph/type_tree.h"
@@ -186,7 +187,7 @@ void fuzz_take_snapshot(struct as_target *target, struct fuzz_wish wish)
                                           .runtime_pages = true,
                                           .malloc = wish.malloc,
                                           .allowed_sources = wish.sources};
-    bool ok = wish.objects || as_graph_open(&graph, target, wish.types, &err);
+    bool ok = wish.objects || as_graph_open(&graph, target, as_recognisers, wish.types, &err);
     fuzz_check(ok, "no memory for a few modules");
     ok = as_snapshot_make(target, &options, &store, &err);
     fuzz_check(ok || (err.code != AS_OK && err.code != AS_INTERNAL), "a failure without a reason");

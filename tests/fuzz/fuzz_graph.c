@@ -5,6 +5,7 @@
 #include "images.h"
 
 #include "graph/graph.h"
+#include "graph/recognisers.h"
 #include "snapshot/snapshot.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ static void check_image(struct fuzzed *f, const char *name)
     struct as_store s;
     struct as_graph graph;
     f->typed = strcmp(name, "typed") == 0;
-    fuzz_check(as_graph_open(&graph, f->image.core, false, &err), "no memory for a few modules");
+    fuzz_check(as_graph_open(&graph, f->image.core, as_recognisers, false, &err), "no memory for a few modules");
     const struct as_stopped_reader reader = {as_graph_read, &graph, as_graph_begin};
     struct as_snapshot_options options = {.chunk_fd = -1, .malloc = &f->malloc, .reader = &reader};
     bool ok = as_snapshot_make(f->image.core, &options, &s, &err) && as_graph_find_shapes(&graph, NULL, &err);
