@@ -3,8 +3,8 @@
 
 A snapshot never ends one, and no sleep ends early or late because of it.
 
-Linux goes on with some interrupted sleeps by another system call, restart_syscall (inspector/target/process/restart.h).
-A filter may kill for it.
+Linux goes on with some interrupted sleeps by another system call, restart_syscall
+(inspector/target/process/stop/restart.h). A filter may kill for it.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 // The functions of arenascope.h. Each does its work in the calling thread, where it blocks signals and cancellation, and keeps
 // errno. What it leaves behind is the reason of a failure, for arenascope_error().
 #include "agent/agent.h"
-#include "agent/dump_at.h"
 #include "agent/errors.h"
 #include "agent/own_snapshot.h"
 #include "agent/policy.h"
+#include "agent/preload/dump_at.h"
 #include "agent/profile_session.h"
 #include "agent/signal_mask.h"
 #include "agent/signals.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/arena_lock.h"
 #include "malloc/refresh.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 #include "trim/lock.h"
 
 // The deadline for an arena's lock. A thread that holds the lock for longer is stopped by a tracer, or waits for the agent in a

@@ -14,7 +14,7 @@
 // A copy in each process has to be small. It does not locate what few processes have: allocators that seldom answer malloc in glibc's
 // place (musl never does here), cppgc, metaspace.
 #define AS_AGENT
-// AS_NO_RECORDER: defined where inspector/profile/ is left out, too, but for its reader (the gem).
+// AS_NO_RECORDER: defined where inspector/recorder/ is left out, too (the gem).
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "agent/profile_session.h"
 #include "agent/trim.h"
 #include "control/protocol.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <stdio.h>

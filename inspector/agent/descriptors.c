@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/descriptors.h"
 #include "agent/log.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <sched.h>

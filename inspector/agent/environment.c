@@ -5,7 +5,7 @@
 #include "agent/log.h"
 #include "agent/own_snapshot.h"
 #include "agent/policy.h"
-#include "agent/preloaded.h"
+#include "agent/preload/preloaded.h"
 #include "agent/profile_session.h"
 #include "agent/signals.h"
 #include "agent/worker.h"

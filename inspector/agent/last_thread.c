@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/thread.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

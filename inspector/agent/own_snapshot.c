@@ -5,7 +5,7 @@
 #include "agent/log.h"
 #include "agent/own_process.h"
 #include "dump/dump.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <limits.h>
 #include <linux/futex.h>

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "snapshot/snapshot.h"
 
-// The recorder (profile/enable.h) has been started: snapshots have the profile. Without it, its code is never touched.
+// The recorder (recorder/enable.h) has been started: snapshots have the profile. Without it, its code is never touched.
 extern bool as_agent_has_profile;
 // The recorder is being started: its code is there, and a child that is forked meanwhile gives the loader's lock back.
 extern bool as_agent_starts_recorder;

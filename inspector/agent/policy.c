@@ -6,7 +6,7 @@
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/trim.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads $ARENASCOPE_TRIM.
 #include "agent/policy.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <stdio.h>
 

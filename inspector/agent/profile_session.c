@@ -3,7 +3,7 @@
 #include "agent/agent.h"
 #include "agent/own_process.h"
 #include "agent/own_snapshot.h"
-#include "profile/enable.h"
+#include "recorder/enable.h"
 
 #include <sys/mman.h>
 

@@ -8,7 +8,7 @@
 // setuid() and its like, which hold the lock of the threads' stacks while they wait for all other threads.
 // Every other thread counts as unsafe, and the handler tries again later (signals.c).
 #include "agent/signal_safety.h"
-#include "profile/objects.h"
+#include "recorder/code_objects.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "agent/signal_safety.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
-#include "profile/enable.h"
+#include "recorder/enable.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // For those who map a dump themselves: whatever a reader relies on has been checked then.
 #include "cli/cli.h"
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 #include "config.h"
 #include "dump/dump.h"
 

@@ -5,13 +5,13 @@
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/open_target.h"
-#include "inject/entry_guard.h"
+#include "inject/entry/entry_guard.h"
 #include "inject/filters.h"
 #include "inject/load_recorder.h"
-#include "inject/mappings.h"
+#include "inject/mapping_limit.h"
 #include "profile/head.h"
 #include "target/process/process.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <poll.h>

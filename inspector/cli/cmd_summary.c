@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 #include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 #include "inject/client.h"
 #include "ledger/ledger.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <inttypes.h>

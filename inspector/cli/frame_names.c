@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "cli/frame_names.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,10 +3,10 @@
 #include "cli/enum_names.h"
 #include "cli/humanize.h"
 #include "config.h"
-#include "graph/demangle.h"
-#include "graph/recognisers.h"
+#include "debuginfo/demangle.h"
 #include "graph/section_owners.h"
 #include "graph/section_records.h"
+#include "recognisers/recognisers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "cli/humanize.h"
 #include "cli/memory_limit.h"
 #include "config.h"
+#include "debuginfo/demangle.h"
 #include "dump/format.h"
-#include "graph/demangle.h"
 
 #include <errno.h>
 #include <signal.h>

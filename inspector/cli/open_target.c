@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/open_target.h"
 #include "cli/enum_names.h"
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 #include "config.h"
 
 #include <errno.h>

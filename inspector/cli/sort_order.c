@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>

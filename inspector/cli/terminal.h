@@ -2,7 +2,7 @@
 // Writes to a terminal: headings, bars and wrapped lines, in the style that the terminal can take.
 #pragma once
 
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 
 struct as_writer {
     FILE *out;

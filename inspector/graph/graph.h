@@ -2,7 +2,7 @@
 // Who leads to whom: the chunks in use of a target, the pointers between them, and the words outside that lead to them.
 #pragma once
 
-#include "graph/dwarf_files.h"
+#include "debuginfo/dwarf_files.h"
 #include "graph/edges.h"
 #include "graph/graph_objects.h"
 #include "graph/index.h"
@@ -12,7 +12,7 @@
 #include "graph/tls.h"
 #include "graph/typing.h"
 #include "graph/vtables.h"
-#include "snapshot/options.h"
+#include "snapshot/snapshot_options.h"
 
 struct as_graph {
     // As long as the target is open:

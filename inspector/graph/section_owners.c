@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/section_owners.h"
 #include "base/sort.h"
-#include "graph/demangle.h"
+#include "debuginfo/demangle.h"
 #include "graph/types.h"
 
 enum { MOST_BRANCHES = 10000, NAME = 4096 };

@@ -2,7 +2,7 @@
 #include "graph/symbols.h"
 #include "base/sort.h"
 #include "libc/sources.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <string.h>
 

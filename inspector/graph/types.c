@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "graph/types.h"
-#include "graph/demangle.h"
+#include "debuginfo/demangle.h"
 #include "graph/shapes.h"
 
 const char *as_graph_type_name(const struct as_graph *g, uint32_t type, char *text, size_t size)

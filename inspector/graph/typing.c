@@ -5,9 +5,9 @@
 #ifdef HAVE_LIBDW
 
 #include "base/memory.h"
-#include "graph/demangle.h"
-#include "graph/dwarf_names.h"
-#include "graph/dwarf_slots.h"
+#include "debuginfo/demangle.h"
+#include "debuginfo/dwarf_names.h"
+#include "debuginfo/dwarf_slots.h"
 
 enum {
     WORD = sizeof(uint64_t),

@@ -6,8 +6,8 @@
 // larger class that begins with this one has no name.
 #pragma once
 
-#include "graph/dwarf_files.h"
-#include "graph/dwarf_types.h"
+#include "debuginfo/dwarf_files.h"
+#include "debuginfo/dwarf_types.h"
 #include "graph/edges.h"
 #include "graph/roots.h"
 #include "graph/tls.h"

@@ -5,8 +5,8 @@
 
 #ifdef HAVE_LIBDW
 
-#include "graph/dwarf_names.h"
-#include "graph/dwarf_slots.h"
+#include "debuginfo/dwarf_names.h"
+#include "debuginfo/dwarf_slots.h"
 
 #include <stdio.h>
 #include <string.h>

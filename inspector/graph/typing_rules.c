@@ -5,7 +5,7 @@
 #ifdef HAVE_LIBDW
 
 #include "base/align.h"
-#include "graph/dwarf_slots.h"
+#include "debuginfo/dwarf_slots.h"
 
 enum {
     WORD = sizeof(uint64_t),

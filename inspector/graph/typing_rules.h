@@ -3,7 +3,7 @@
 // with libdw.
 #pragma once
 
-#include "graph/dwarf_types.h"
+#include "debuginfo/dwarf_types.h"
 #include "graph/edges.h"
 #include "graph/patterns.h"
 #include "graph/typing_sizes.h"

@@ -5,8 +5,8 @@
 #define _GNU_SOURCE
 #include "inject/call_arch.h"
 #include "inject/loader_wait.h"
-#include "target/process/machine.h"
-#include "target/process/pending.h"
+#include "target/process/clone/machine.h"
+#include "target/process/stop/pending.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "inject/sigreturn_frame.h"
-#include "target/process/remote.h"
+#include "target/process/clone/remote.h"
 
 struct as_loader_wait;
 

@@ -7,8 +7,8 @@
 #if defined(__aarch64__)
 
 #include "inject/sigreturn_frame_aarch64.h"
-#include "target/process/aarch64.h"
-#include "target/process/machine.h"
+#include "target/process/clone/machine.h"
+#include "target/process/stop/aarch64.h"
 
 #include <elf.h>
 #include <string.h>

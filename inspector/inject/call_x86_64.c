@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 
-#include "target/process/machine.h"
+#include "target/process/clone/machine.h"
 
 #include <elf.h>
 #include <errno.h>

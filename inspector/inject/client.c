@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "inject/client.h"
 #include "inject/control_socket.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "inject/control_socket.h"
 #include "control/protocol.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/find_thread.h"
-#include "target/process/filters.h"
-#include "target/process/one_thread.h"
-#include "target/process/remote.h"
+#include "target/process/clone/remote.h"
+#include "target/process/read/filters.h"
+#include "target/process/stop/one_thread.h"
 
 #include <stdio.h>
 #include <time.h>

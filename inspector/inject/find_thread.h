@@ -2,7 +2,7 @@
 // Searching for a thread that may call dlopen. Internal to inject/.
 #pragma once
 
-#include "inject/options.h"
+#include "inject/inject_options.h"
 #include "inject/plan.h"
 
 struct as_thread_search {

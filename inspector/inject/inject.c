@@ -4,7 +4,7 @@
 #include "inject/inject.h"
 #include "inject/filters.h"
 #include "inject/injector.h"
-#include "inject/mappings.h"
+#include "inject/mapping_limit.h"
 #include "libc/elf.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 // Carrying the agent into a process that runs: from outside, with no debugger, without stopping more of it than one thread.
 //
 //   refusals.c           which processes are left alone, and why
-//   mappings.c           ... and where it may not have many more mappings
+//   mapping_limit.c      ... and where it may not have many more mappings
 //   filters.c            ... and where seccomp filters stand in the way
 //   plan.c               what has to be known beforehand: addresses of functions, and where code lies that holds locks
 //   find_thread.c        which thread does it
@@ -20,7 +20,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "inject/options.h"
+#include "inject/inject_options.h"
 #include "target/target.h"
 
 // Loads the library into the process, unless it is there, and starts its thread. `t` is a live process; none of its threads

@@ -7,7 +7,7 @@
 #include "inject/call.h"
 #include "inject/find_thread.h"
 #include "inject/loader_wait.h"
-#include "target/process/pending.h"
+#include "target/process/stop/pending.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 // inspector waits for it to finish, as it does for a supervisor. Internal to inject/.
 #pragma once
 
-#include "inject/options.h"
+#include "inject/inject_options.h"
 #include "inject/plan.h"
 
 enum { AS_WAKE_BYTES = 8 }; // of the function's code that must be found in the target before it is called

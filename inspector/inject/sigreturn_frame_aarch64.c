@@ -9,7 +9,7 @@
 
 #if defined(__aarch64__)
 
-#include "target/process/aarch64.h"
+#include "target/process/stop/aarch64.h"
 
 #include <linux/futex.h>
 #include <string.h>

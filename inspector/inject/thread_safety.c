@@ -17,7 +17,7 @@
 // to be there for long, it is such an old word.
 #define _GNU_SOURCE
 #include "inject/thread_safety_arch.h"
-#include "target/process/remote.h"
+#include "target/process/clone/remote.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 
-#include "target/process/machine.h"
+#include "target/process/clone/machine.h"
 
 #include <string.h>
 

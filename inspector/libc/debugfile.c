@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "libc/sources.h"
 #include "target/paths.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <limits.h>

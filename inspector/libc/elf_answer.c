@@ -5,7 +5,7 @@
 
 #include "libc/layouts.h"
 #include "libc/sources.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "libc/allocators.h"
 #include "libc/layouts.h"
 #include "libc/memory_evidence.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

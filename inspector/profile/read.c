@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/sort.h"
 #include "libc/elf.h"
-#include "profile/chunks.h"
+#include "profile/chunk_sites.h"
 #include "profile/head.h"
 #include "profile/lines.h"
 #include "profile/page_pins.h"

@@ -5,7 +5,7 @@
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "runtimes/jvm.h"
-#include "snapshot/options.h"
+#include "snapshot/snapshot_options.h"
 
 // Finds the heap of a runtime that is proven pool by pool, which is CPython's, before malloc's: *foreign gets its pages, in which
 // no mmapped chunk begins. `pages`: what lies on each of them is wanted. AS_NO_MEMORY.

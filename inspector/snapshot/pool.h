@@ -6,7 +6,7 @@
 
 #include "ledger/ledger.h"
 #include "model/store.h"
-#include "snapshot/options.h"
+#include "snapshot/snapshot_options.h"
 
 // Counts everything that `h` has in arenas; h->heaps and the faults are as the walk found them then. `total` is an open ledger,
 // whose sizes are complete afterwards. False and `err` when memory ran out or a record could not be written.

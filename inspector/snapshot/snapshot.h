@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/store.h"
-#include "snapshot/options.h"
+#include "snapshot/snapshot_options.h"
 #include "target/target.h"
 
 // The target is stopped for as short as possible and always resumed. Free the store in

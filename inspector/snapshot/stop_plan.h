@@ -6,7 +6,7 @@
 #include "libc/libc.h"
 #include "model/records.h"
 #include "model/store.h"
-#include "snapshot/options.h"
+#include "snapshot/snapshot_options.h"
 #include "target/target.h"
 
 // How a target was caught.

@@ -5,7 +5,7 @@
 
 #ifdef HAVE_LIBDW
 
-#include "graph/demangle.h"
+#include "debuginfo/demangle.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -3,7 +3,7 @@
 #include "symbolize/perf_map.h"
 #include "base/memory.h"
 #include "target/paths.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <limits.h>

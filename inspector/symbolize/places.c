@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "symbolize/places.h"
-#include "graph/demangle.h"
+#include "debuginfo/demangle.h"
 #include "libc/sources.h"
 #include "symbolize/lines.h"
 #include "symbolize/perf_map.h"
 #include "target/paths.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "target/paths.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

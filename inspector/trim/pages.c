@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "trim/pages.h"
 #include "base/align.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "trim/pass.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 enum { WATCH = 32 }; // steps between two snapshots of the clock: each costs a cache miss or two
 

@@ -4,7 +4,7 @@
 #include "malloc/arenas.h"
 #include "malloc/heap_info.h"
 #include "malloc/mappings.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 #include "trim/lock.h"
 #include "trim/pages.h"
 

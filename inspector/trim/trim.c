@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "trim/trim.h"
 #include "malloc/arenas.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 #include "trim/bins.h"
 #include "trim/fastbins.h"
 #include "trim/pages.h"

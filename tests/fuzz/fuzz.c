@@ -2,15 +2,15 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "cli/summary.h"
+#include "cli/summary/summary.h"
 #include "dump/dump.h"
 #include "graph/leaks.h"
-#include "graph/recognisers.h"
 #include "graph/section_records.h"
 #include "graph/shared_owners.h"
 #include "graph/type_tree.h"
 #include "graph/vector_slack.h"
 #include "ledger/ledger.h"
+#include "recognisers/recognisers.h"
 #include "snapshot/snapshot.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "images.h"
 
 #include "graph/graph.h"
-#include "graph/recognisers.h"
+#include "recognisers/recognisers.h"
 #include "snapshot/snapshot.h"
 
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "graph/dwarf_split.h"
-#include "graph/dwarf_types.h"
+#include "debuginfo/dwarf_split.h"
+#include "debuginfo/dwarf_types.h"
 #include "libc/sources.h"
 
 #include <dirent.h>

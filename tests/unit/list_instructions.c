@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // For tests/test_instructions.py: reads lines of hexadecimal bytes, one instruction each, and prints how many of them it takes that to
 // have; 0: it is not known.
-#include "inject/instruction.h"
+#include "inject/entry/instruction.h"
 
 #include <stdio.h>
 #include <stdlib.h>

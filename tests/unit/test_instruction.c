@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The instructions at the beginning of functions: what each is, and what is written to have them done elsewhere, which is run.
-#include "inject/instruction.h"
+#include "inject/entry/instruction.h"
 #include "support/check.h"
 
 #include <string.h>

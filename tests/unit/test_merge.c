@@ -2,8 +2,8 @@
 // The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the whole. Each stack has
 // the
 // outer frames of the one before, and others within; some have more frames than there is room for.
-#include "profile/hot_path.h"
-#include "profile/merge_frames.h"
+#include "recorder/hot_path.h"
+#include "recorder/merge_frames.h"
 #include "support/check.h"
 
 #include <stdlib.h>

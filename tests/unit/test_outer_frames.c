@@ -4,8 +4,8 @@
 // taken for each other until the checks have found some of them wrong. From then on all return addresses decide, and where an interpreter
 // hides its
 // frames.
-#include "profile/context_memo.h"
-#include "profile/hot_path.h"
+#include "recorder/context_memo.h"
+#include "recorder/hot_path.h"
 #include "support/check.h"
 
 #include <stdlib.h>

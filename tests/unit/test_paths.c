@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "support/check.h"
 #include "target/paths.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

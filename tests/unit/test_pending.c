@@ -2,9 +2,9 @@
 // Signals that wait for a thread while it stands still: a fault of its own, whose handler inspects the registers; and SIGSTOP,
 // which no mask holds back.
 #define _GNU_SOURCE
-#include "target/process/one_thread.h"
-#include "target/process/pending.h"
-#include "target/process/remote.h"
+#include "target/process/clone/remote.h"
+#include "target/process/stop/one_thread.h"
+#include "target/process/stop/pending.h"
 #include "target_util.h"
 
 #include <linux/audit.h>

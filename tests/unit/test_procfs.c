@@ -2,7 +2,7 @@
 // Files of /proc whose lines may be long: a process may be in 65,536 groups, and the line of groups stands before what we ask for.
 #define _GNU_SOURCE
 #include "support/check.h"
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <signal.h>

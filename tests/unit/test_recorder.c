@@ -3,9 +3,9 @@
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
 #define _GNU_SOURCE
 #include "profile/head.h"
-#include "profile/hot_path.h"
-#include "profile/interp_frames.h"
-#include "profile/stack_memo.h"
+#include "recorder/hot_path.h"
+#include "recorder/interp_frames.h"
+#include "recorder/stack_memo.h"
 #include "support/check.h"
 #include "support/together.h"
 #include "trace/trace.h"

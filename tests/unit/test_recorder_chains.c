@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What is added to chains is found, over all their levels; and threads that add the same at the same time get the same entry.
-#include "profile/chains.h"
+#include "recorder/chains.h"
 #include "support/check.h"
 #include "support/together.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One in so many recognised stacks is unwound nevertheless: a context that another one's stack is taken for is noticed, counted, and known
 // from then on. What is recognised rightly is not counted.
-#include "profile/context_memo.h"
-#include "profile/hot_path.h"
+#include "recorder/context_memo.h"
+#include "recorder/hot_path.h"
 #include "support/check.h"
 
 #include <stdlib.h>

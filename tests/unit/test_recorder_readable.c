@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The recorder takes memory for readable only where the kernel has read it: a sandbox's answer says nothing of the memory.
-#include "profile/recorder.h"
+#include "recorder/recorder.h"
 #include "support/check.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How many control frames are those of the last walk: for each number of frames, wherever the first other one is, and up to where they are
 // inspected. What is below the frames cannot be read.
-#include "profile/ruby.h"
+#include "recorder/ruby/ruby.h"
 #include "support/check.h"
 
 #include <sys/mman.h>

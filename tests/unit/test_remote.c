@@ -2,8 +2,8 @@
 // The system call instruction through which a target makes calls for us, past its own seccomp filter: where it may lie, and what
 // happens when it is not what it was.
 #define _GNU_SOURCE
-#include "target/process/one_thread.h"
-#include "target/process/remote.h"
+#include "target/process/clone/remote.h"
+#include "target/process/stop/one_thread.h"
 #include "target_util.h"
 
 #include <sched.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layouts of stacks are found by their keys while their lines grow and when the first are written over; contexts near them, and those that
 // have no place there.
-#include "profile/hot_path.h"
+#include "recorder/hot_path.h"
 #include "support/check.h"
 
 #include <stdlib.h>

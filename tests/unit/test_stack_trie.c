@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tree of stacks: equal stacks are one, outer frames are shared, and each stack's frames are read back from its branches; also where
 // threads add the same stacks at the same time, and where the table is full.
-#include "profile/hot_path.h"
+#include "recorder/hot_path.h"
 #include "support/check.h"
 #include "support/together.h"
 

@@ -3,7 +3,7 @@
 // Internal to target/.
 #pragma once
 
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 #include "target/target.h"
 
 // One PT_LOAD. Sorted by start, never overlapping.

@@ -3,7 +3,7 @@
 // share. Internal to target/, and to its tests.
 #pragma once
 
-#include "target/process/procfs.h"
+#include "target/procfs.h"
 #include "target/target.h"
 
 #include <pthread.h>

@@ -24,13 +24,10 @@ INSPECTOR = [File.join(HERE, "inspector"), from_here(File.join(__dir__, "../../.
 
 # What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
 # asks for.
-PARTS = %w[base model target libc malloc runtimes ledger snapshot dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/preloaded.c agent/exit_leaks.c agent/trace_file.c].freeze
-# Only the profile's reader is in the gem (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is
-# the agent's, too.
-SINGLE = %w[chunks code_objects head lines page_pins read regions remote_copy stacks thread_shares].map do |name|
-  "profile/#{name}.c"
-end.freeze
+PARTS = %w[base model target libc malloc runtimes ledger profile snapshot dump trim agent].freeze
+LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/exit_leaks.c agent/preload/preloaded.c agent/preload/trace_file.c].freeze
+# No recorder (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is the agent's, too.
+SINGLE = %w[recorder/code_objects.c].freeze
 
 def supported?
   RUBY_ENGINE == "ruby" && INSPECTOR &&

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The member "graph" of the summary: of a dump that has one, what holds most.
+#include "cli/json.h"
+#include "cli/summary/summary.h"
+
+#include <string.h>
+
+enum { MOST = 10 };
+
+// Indexes of records, those with the largest value first.
+struct largest {
+    uint64_t index[MOST], value[MOST];
+    uint32_t count;
+};
+
+static void offer(struct largest *l, uint64_t index, uint64_t value)
+{
+    uint32_t at = l->count; // of equals the first stays ahead
+    while (at > 0 && l->value[at - 1] < value)
+        at--;
+    if (at == MOST || value == 0)
+        return;
+    l->count += l->count < MOST;
+    memmove(&l->index[at + 1], &l->index[at], (l->count - at - 1) * sizeof l->index[0]);
+    memmove(&l->value[at + 1], &l->value[at], (l->count - at - 1) * sizeof l->value[0]);
+    l->index[at] = index;
+    l->value[at] = value;
+}
+
+static void put_pins(struct as_json *j, const struct as_pinned *pinned)
+{
+    as_json_object(j, "pinned");
+    as_json_number(j, "pages", pinned->pages);
+    as_json_number(j, "stranded", pinned->stranded);
+    as_json_number(j, "part", pinned->part);
+    as_json_object_end(j);
+}
+
+static void put_type(struct as_json *j, const struct as_view *v, uint32_t type)
+{
+    const struct as_graph_type_record *t = type < v->graph_type_count ? &v->graph_types[type] : NULL;
+    as_json_string(j, "type", t ? as_string_or_null(v, t->name) : NULL);
+    as_json_string(j, "evidence", t ? as_string_or_null(v, t->evidence) : NULL);
+}
+
+static const char *thread_name(const struct as_view *v, uint32_t tid)
+{
+    for (uint64_t i = 0; i < v->thread_count; i++)
+        if (v->threads[i].tid == tid)
+            return v->threads[i].name;
+    return NULL;
+}
+
+static void put_owner(struct as_json *j, const struct as_view *v, uint32_t owner)
+{
+    if (owner >= v->graph_owner_count) {
+        as_json_null(j, "owner");
+        return;
+    }
+    const struct as_graph_owner_record *o = &v->graph_owners[owner];
+    const char *thread = o->thread != 0 ? thread_name(v, o->thread) : NULL;
+    as_json_object(j, "owner");
+    as_json_string(j, "kind", as_view_string(v, o->kind));
+    as_json_string(j, "name", as_string_or_null(v, o->name));
+    as_json_string(j, "type", as_string_or_null(v, o->type));
+    as_json_address(j, "address", o->address);
+    as_json_string(j, "module", as_string_or_null(v, o->module));
+    as_json_address(j, "offset", o->offset);
+    as_json_number(j, "thread", o->thread != 0 ? o->thread : AS_UNKNOWN);
+    as_json_text(j, "thread_name", thread, thread ? sizeof v->threads[0].name : 0);
+    as_json_string(j, "mapping", as_string_or_null(v, o->mapping));
+    as_json_object_end(j);
+}
+
+static void put_types(struct as_json *j, const struct as_view *v)
+{
+    struct largest l = {.count = 0};
+    for (uint64_t i = 0; i < v->graph_type_count; i++)
+        offer(&l, i, v->graph_types[i].name != 0 ? v->graph_types[i].bytes : 0);
+    as_json_array(j, "types");
+    for (uint32_t i = 0; i < l.count; i++) {
+        const struct as_graph_type_record *t = &v->graph_types[l.index[i]];
+        as_json_object(j, NULL);
+        put_type(j, v, (uint32_t)l.index[i]);
+        as_json_number(j, "count", t->count);
+        as_json_number(j, "bytes", t->bytes);
+        as_json_number(j, "retained", t->retained);
+        put_pins(j, &t->pinned);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static void put_owners(struct as_json *j, const struct as_view *v)
+{
+    struct largest l = {.count = 0};
+    for (uint64_t i = 0; i < v->graph_owner_count; i++)
+        offer(&l, i, v->graph_owners[i].retained);
+    as_json_array(j, "owners");
+    for (uint32_t i = 0; i < l.count; i++) {
+        as_json_object(j, NULL);
+        put_owner(j, v, (uint32_t)l.index[i]);
+        as_json_number(j, "retained", l.value[i]);
+        put_pins(j, &v->graph_owners[l.index[i]].pinned);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+// Who leads to what several owners have together.
+static void put_several(struct as_json *j, const struct as_view *v)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < v->graph_owner_count; i++)
+        if (strcmp(as_view_string(v, v->graph_owners[i].kind), "several") == 0)
+            bytes += v->graph_owners[i].retained;
+    as_json_object(j, "several");
+    as_json_number(j, "bytes", bytes);
+    as_json_number(j, "owners", v->graph_leading_count > 0 ? v->graph_leading[0].owners : 0);
+    as_json_number(j, "asked", v->graph[0].asked);
+    as_json_array(j, "leading");
+    for (uint64_t i = 0; i < v->graph_leading_count && i < MOST; i++) {
+        as_json_object(j, NULL);
+        put_owner(j, v, v->graph_leading[i].owner);
+        as_json_number(j, "bytes", v->graph_leading[i].bytes);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+    as_json_object_end(j);
+}
+
+// Those that keep most pages.
+static void put_page_users(struct as_json *j, const struct as_view *v)
+{
+    struct largest l = {.count = 0};
+    for (uint64_t i = 0; i < v->graph_page_user_count; i++)
+        offer(&l, i, v->graph_page_users[i].pinned.pages);
+    as_json_array(j, "pins");
+    for (uint32_t i = 0; i < l.count; i++) {
+        const struct as_graph_page_user_record *h = &v->graph_page_users[l.index[i]];
+        as_json_object(j, NULL);
+        put_type(j, v, h->type);
+        put_owner(j, v, h->owner);
+        as_json_number(j, "count", h->count);
+        as_json_number(j, "bytes", h->bytes);
+        put_pins(j, &h->pinned);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+static uint64_t typed_bytes(const struct as_view *v)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < v->graph_type_count; i++)
+        sum += v->graph_types[i].name != 0 ? v->graph_types[i].bytes : 0;
+    return sum;
+}
+
+void as_summary_graph(struct as_json *j, const struct as_view *v)
+{
+    if (v->graph_count == 0) {
+        as_json_null(j, "graph");
+        return;
+    }
+    const struct as_graph_record *g = &v->graph[0];
+    as_json_object(j, "graph");
+    as_json_bool(j, "exact", g->flags & AS_GRAPH_EXACT);
+    as_json_number(j, "chunks", g->chunks);
+    as_json_number(j, "bytes", g->bytes);
+    as_summary_tally(j, "objects", (struct as_tally){g->objects, g->object_bytes});
+    as_json_number(j, "typed", typed_bytes(v));
+    as_json_number(j, "reached", g->reached);
+    as_json_number(j, "unreached", g->unreached);
+    as_summary_tally(j, "direct", g->direct);
+    as_summary_tally(j, "indirect", g->indirect);
+    as_summary_tally(j, "suspects", g->suspects);
+    put_types(j, v);
+    put_owners(j, v);
+    put_several(j, v);
+    put_page_users(j, v);
+    as_json_object_end(j);
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+#include "recognisers/glibc.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    WORD = AS_GLIBC_WORD,
+    MOST_WORDS = 1 << 16,
+    MOST_ENTRIES = 1 << 14, // of the environment; of a list
+    TEXT_BLOCK = 64,
+    EXIT_FUNCTIONS = 32,
+    EXIT_WORDS = 2 + EXIT_FUNCTIONS * 4,
+    EXIT_FLAVORS = 5, // free, unused, on_exit, atexit, cxa_atexit
+    AF_OF_INET = 2,   // Linux's numbers
+    AF_OF_INET6 = 10,
+    SOCKADDR_IN = 16,
+    SOCKADDR_IN6 = 28,
+};
+#define MOST_TRIES (UINT64_C(1) << 18)
+#define MOST_CHUNK_TRIES (UINT64_C(1) << 15) // of chunks that the program holds
+
+bool as_glibc_read(struct as_glibc *g, uint64_t address, void *to, size_t size)
+{
+    if (g->tries == 0)
+        return false;
+    g->tries--;
+    return as_target_read(g->proof.target, address, to, size);
+}
+
+uint64_t as_glibc_text(struct as_glibc *g, uint64_t address, char *text)
+{
+    char block[TEXT_BLOCK];
+    for (uint64_t length = 0; length < AS_GLIBC_MOST_TEXT; length += TEXT_BLOCK) {
+        size_t got = g->tries > 0 ? as_target_read_resident(g->proof.target, address + length, block, TEXT_BLOCK) : 0;
+        g->tries -= g->tries > 0;
+        const char *end = got > 0 ? memchr(block, 0, got) : NULL;
+        size_t count = end ? (size_t)(end - block) : got;
+        for (size_t i = 0; i < count; i++)
+            if ((unsigned char)block[i] < ' ')
+                return AS_UNKNOWN;
+        if (text)
+            memcpy(text + length, block, count + (end != NULL));
+        if (end)
+            return length + count;
+        if (got < TEXT_BLOCK)
+            break;
+    }
+    return AS_UNKNOWN;
+}
+
+void as_glibc_give(struct as_glibc *g, uint32_t node, enum as_shape shape)
+{
+    struct as_patterns *p = g->proof.patterns;
+    if (p->shape[node] > AS_SHAPE_BEGINS)
+        return;
+    as_pattern_give(p, node, shape);
+    p->of_node[node] = AS_PATTERN_NONE;
+}
+
+bool as_glibc_give_text(struct as_glibc *g, uint64_t address, enum as_shape shape, bool exactly)
+{
+    uint32_t node = as_proof_node(&g->proof, address);
+    uint64_t length = node != AS_NO_NODE ? as_glibc_text(g, address, NULL) : AS_UNKNOWN;
+    if (length == AS_UNKNOWN || (exactly && !as_proof_is_made_for(&g->proof, address, length + 1)))
+        return false;
+    as_glibc_give(g, node, shape);
+    return true;
+}
+
+bool as_glibc_is_own(const struct as_glibc *g, uint64_t address)
+{
+    uint64_t start, end;
+    if (address >= g->libc->start && address < g->libc->end)
+        return true;
+    for (unsigned i = 0; as_module_writable(g->modules, g->libc, i, &start, &end); i++)
+        if (address >= start && address < end)
+            return true;
+    return false;
+}
+
+bool as_glibc_is_link_map(const struct as_glibc *g, uint64_t address)
+{
+    for (size_t i = 0; address != 0 && i < g->modules->list.count; i++)
+        if (g->modules->list.items[i].link_map == address)
+            return true;
+    return false;
+}
+
+// struct exit_function_list: the next, how many functions, and each with a flavor. The first of all is a variable of libc's.
+static bool is_exit_list(struct as_glibc *g, uint64_t pointer, uint64_t *next)
+{
+    uint64_t w[EXIT_WORDS];
+    if (!as_proof_is_made_for(&g->proof, pointer, sizeof w) || !as_glibc_read(g, pointer, w, sizeof w) || w[1] == 0 ||
+        w[1] > EXIT_FUNCTIONS || w[0] == 0)
+        return false;
+    bool any = false;
+    for (uint64_t i = 0; i < w[1]; i++) {
+        const uint64_t *f = w + 2 + i * 4;
+        if (f[0] >= EXIT_FLAVORS)
+            return false;
+        any = any || (f[0] > 1 && f[1] != 0);
+    }
+    *next = w[0];
+    return any;
+}
+
+static void match_exit(struct as_glibc *g, uint64_t pointer)
+{
+    uint64_t at = pointer, next;
+    unsigned count = 0;
+    while (!as_glibc_is_own(g, at)) {
+        if (++count > MOST_ENTRIES || !is_exit_list(g, at, &next))
+            return;
+        at = next;
+    }
+    for (at = pointer; count > 0 && is_exit_list(g, at, &next); at = next, count--)
+        as_glibc_give(g, as_proof_node(&g->proof, at), AS_SHAPE_EXIT_LIST);
+}
+
+// NAME=VALUE. False: it is not.
+static bool is_variable(struct as_glibc *g, uint64_t pointer)
+{
+    char text[AS_GLIBC_MOST_TEXT];
+    uint64_t length = as_glibc_text(g, pointer, text);
+    const char *sign = length != AS_UNKNOWN ? memchr(text, '=', length) : NULL;
+    if (!sign || sign == text)
+        return false;
+    for (const char *c = text; c < sign; c++)
+        if (*c == ' ')
+            return false;
+    return isalpha((unsigned char)text[0]) || text[0] == '_';
+}
+
+// The vector that setenv() makes, up to its zero. Returns how many variables there are; 0: it is none.
+static unsigned count_variables(struct as_glibc *g, uint64_t pointer)
+{
+    uint64_t entry;
+    uint32_t node = as_proof_node(&g->proof, pointer);
+    for (unsigned count = 0; node != AS_NO_NODE && count < MOST_ENTRIES; count++) {
+        uint64_t at = pointer + count * WORD;
+        if (as_index_target(g->proof.patterns->index, at) != node || !as_glibc_read(g, at, &entry, sizeof entry))
+            return 0;
+        if (entry == 0)
+            return count;
+        if (!is_variable(g, entry))
+            return 0;
+    }
+    return 0;
+}
+
+static bool name_environ(struct as_glibc *g, uint64_t pointer)
+{
+    unsigned count = count_variables(g, pointer);
+    uint64_t entry;
+    if (count == 0)
+        return false;
+    as_glibc_give(g, as_proof_node(&g->proof, pointer), AS_SHAPE_ENVIRON);
+    for (unsigned i = 0; i < count; i++)
+        if (as_glibc_read(g, pointer + i * WORD, &entry, sizeof entry))
+            as_glibc_give_text(g, entry, AS_SHAPE_ENVIRON_TEXT, true);
+    return true;
+}
+
+// From glibc 2.41 on, setenv() has a list of all its vectors (struct environ_array): the vector, its room, the one before.
+static void match_environ(struct as_glibc *g, uint64_t pointer)
+{
+    uint64_t w[3], at = pointer;
+    if (name_environ(g, pointer))
+        return;
+    for (unsigned count = 0; at != 0 && count < TEXT_BLOCK; at = w[2], count++) {
+        if (!as_proof_is_made_for(&g->proof, at, sizeof w) || !as_glibc_read(g, at, w, sizeof w) ||
+            w[1] > MOST_ENTRIES || !as_proof_is_made_for(&g->proof, w[0], w[1] * WORD) || !name_environ(g, w[0]))
+            return;
+        as_glibc_give(g, as_proof_node(&g->proof, at), AS_SHAPE_ENVIRON_ARRAY);
+    }
+}
+
+// struct tzstring_l: the next, a length, and a text of that length.
+static bool is_tzstring(struct as_glibc *g, uint64_t pointer, uint64_t *next)
+{
+    uint64_t w[2];
+    if (as_proof_node(&g->proof, pointer) == AS_NO_NODE || !as_glibc_read(g, pointer, w, sizeof w) ||
+        w[1] >= AS_GLIBC_MOST_TEXT || !as_proof_is_made_for(&g->proof, pointer, sizeof w + w[1] + 1) ||
+        as_glibc_text(g, pointer + sizeof w, NULL) != w[1] || w[1] == 0)
+        return false;
+    *next = w[0];
+    return true;
+}
+
+static void match_tzstrings(struct as_glibc *g, uint64_t pointer)
+{
+    uint64_t at = pointer, next;
+    unsigned count = 0;
+    for (; at != 0; at = next)
+        if (++count > MOST_ENTRIES || !is_tzstring(g, at, &next))
+            return;
+    for (at = pointer; at != 0 && is_tzstring(g, at, &next); at = next)
+        as_glibc_give(g, as_proof_node(&g->proof, at), AS_SHAPE_TZSTRING);
+}
+
+// struct addrinfo: flags and family, type and protocol, length; the address, which lies behind; a name, the next.
+void as_prove_addrinfo(const struct as_proof *p, uint64_t address, uint32_t node)
+{
+    uint64_t w[AS_ADDRINFO / WORD];
+    uint16_t family;
+    if (!as_target_read(p->target, address, w, sizeof w) || !as_target_read(p->target, w[3], &family, sizeof family))
+        return;
+    uint32_t of = (uint32_t)(w[0] >> 32), length = (uint32_t)w[2];
+    bool fits = (of == AF_OF_INET && length == SOCKADDR_IN) || (of == AF_OF_INET6 && length == SOCKADDR_IN6);
+    if (fits && family == of && as_proof_is_made_for(p, address, AS_ADDRINFO + length) &&
+        (w[5] == 0 || as_proof_node(p, w[5]) != AS_NO_NODE))
+        as_proof_give(p, node, AS_SHAPE_ADDRINFO);
+}
+
+static const struct as_module *find_libc(const struct as_modules *modules)
+{
+    for (size_t i = 0; i < modules->list.count; i++) {
+        const char *name = as_module_name(modules, &modules->list.items[i]);
+        if (strncmp(name, "libc.so.6", strlen("libc.so.6")) == 0 || strncmp(name, "libc-2.", strlen("libc-2.")) == 0)
+            return &modules->list.items[i];
+    }
+    return NULL;
+}
+
+// The words of libc's variables lie together, by address.
+static bool find_words(struct as_glibc *g, const struct as_roots *r, struct as_error *err)
+{
+    for (size_t i = 0; i < r->list.count && g->words.count < MOST_WORDS; i++) {
+        const struct as_root_source *s = &r->sources.items[r->list.items[i].source];
+        if (s->kind != AS_ROOT_GLOBAL || s->module == UINT32_MAX || &g->modules->list.items[s->module] != g->libc)
+            continue;
+        struct as_root *added = as_vec_add(&g->words, err);
+        if (!added)
+            return false;
+        *added = r->list.items[i];
+    }
+    return true;
+}
+
+// Where a word leads that leads to the beginning of a chunk; 0: to none.
+static uint64_t pointer_of(struct as_glibc *g, const struct as_root *word)
+{
+    uint64_t pointer;
+    bool known = word->begins && as_glibc_read(g, word->address, &pointer, sizeof pointer) &&
+                 as_proof_node(&g->proof, pointer) == word->node;
+    return known ? pointer : 0;
+}
+
+static void match_words(struct as_glibc *g)
+{
+    for (size_t i = 0; i < g->words.count; i++) {
+        uint64_t pointer = pointer_of(g, &g->words.items[i]);
+        as_glibc_entries_match(g, i);
+        if (pointer == 0)
+            continue;
+        as_glibc_modules_match(g, pointer);
+        as_glibc_locale_match(g, i, pointer);
+        as_glibc_iconv_match(g, pointer);
+        match_exit(g, pointer);
+        match_environ(g, pointer);
+        match_tzstrings(g, pointer);
+    }
+    for (size_t i = 0; i < g->words.count; i++) {
+        uint64_t pointer = pointer_of(g, &g->words.items[i]);
+        if (pointer != 0)
+            as_glibc_nss_match(g, pointer);
+    }
+}
+
+// The sizes are those of a few structures.
+static void match_chunks(struct as_glibc *g)
+{
+    struct as_used_cursor c = as_used_begin(g->proof.patterns->index);
+    struct as_used_chunk chunk;
+    g->tries = g->tries < MOST_CHUNK_TRIES ? g->tries : MOST_CHUNK_TRIES;
+    while (g->tries > 0 && as_used_next(&c, &chunk)) {
+        as_glibc_locale_match_at(g, &chunk);
+        as_glibc_iconv_match_at(g, &chunk);
+        as_glibc_regex_match_at(g, &chunk);
+    }
+}
+
+bool as_glibc_find(const struct as_recogniser_input *in)
+{
+    struct as_glibc g = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
+                         .edges = in->edges,
+                         .modules = in->modules,
+                         .tries = MOST_TRIES};
+    g.libc = find_libc(in->modules);
+    if (!g.libc)
+        return true;
+    bool ok = find_words(&g, in->roots, in->err);
+    if (ok) {
+        match_words(&g);
+        match_chunks(&g);
+    }
+    as_vec_free(&g.words);
+    as_number_map_free(&g.categories);
+    as_number_map_free(&g.steps);
+    return ok;
+}

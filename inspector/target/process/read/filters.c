@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "target/process/read/filters.h"
+
+#include <stdio.h>
+
+// A thread that has ended has no filter any more, and could not be used.
+enum as_thread_filter as_thread_filter(const struct as_process *p, pid_t tid)
+{
+    char name[48];
+    struct as_proc_stat stat;
+    snprintf(name, sizeof name, "task/%d/status", tid);
+    uint64_t mode = as_proc_status(p->proc_fd, name, "Seccomp:");
+    snprintf(name, sizeof name, "task/%d/stat", tid);
+    if (!as_proc_stat(p->proc_fd, name, &stat) || as_proc_is_dead(stat.state))
+        return AS_THREAD_GONE;
+    return mode == 0 || mode == AS_PROC_NONE ? AS_THREAD_UNFILTERED : AS_THREAD_FILTERED;
+}
+
+bool as_count_filtered(struct as_process *p, struct as_filtered_threads *out, struct as_error *err)
+{
+    *out = (struct as_filtered_threads){0};
+    if (!as_process_list_threads(p, err))
+        return false;
+    for (size_t i = 0; i < p->tids.count; ++i) {
+        enum as_thread_filter filter = as_thread_filter(p, p->tids.items[i]);
+        out->unfiltered += filter == AS_THREAD_UNFILTERED;
+        out->filtered += filter == AS_THREAD_FILTERED;
+        if (filter == AS_THREAD_FILTERED)
+            out->tid = p->tids.items[i];
+    }
+    return true;
+}
