@@ -9,12 +9,11 @@
 //   thread_safety.c      may this thread, here and now, call dlopen?
 //   return_breakpoint.c  meeting a thread in its own code that is inside libc nearly always
 //   call.c               a stopped thread calls a function, and is put back exactly as it was
-//   frame_*.c            ... even when we are killed meanwhile
+//   sigreturn_frame*.c   ... even when we are killed meanwhile
 //   injector.c           the process of ours that does it, so that nothing is left half done when we are killed
 //   client.c             talking with the agent, once it is there
 //   load_recorder.c      the recorder's code, for a profile
-//   instruction.c        what stands at the beginning of a function, and the same elsewhere
-//   entry_plan.c, entry_patch.c, entry_guard.c  the recorder's hooks at the entries of libc's functions
+//   entry/               the recorder's hooks at the entries of libc's functions: instructions that are moved, plan, patch, guard
 //
 // docs/injection.md explains the whole, with what was measured.
 #pragma once

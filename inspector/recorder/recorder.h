@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The recorder inside the process: who allocated each chunk that begins on a watched page. malloc's side is hooked, free() never is: a
-// place that is used again is written again. Internal to profile/; only enable.h is for others.
+// place that is used again is written again. Internal to recorder/; only enable.h is for others.
 //
 // The units, each above those that it uses:
 //
@@ -13,8 +13,8 @@
 //   loader.c            the loader's lock, for which malloc must not wait for ever
 //   module_list.c       the loaded modules, for the unwinder and in the tables
 //   interp_frames.c     the frames of interpreters (interp_frames.h)
-//   python*.c           CPython's (python.h)
-//   ruby*.c             Ruby's (ruby.h)
+//   python/             CPython's (python.h)
+//   ruby/               Ruby's (ruby.h)
 //   interpreters.c, interpreters.h  which interpreters there are
 //   signature.c         what recognises a context
 //   stack_layouts.c     where on a stack it is
