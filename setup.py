@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent
 BUILT = {"inspector/cli/arenadump": 0o755, "inspector/agent/libarenascope.so": 0o644}
 
 TABLE = "inspector/model/rows.def"
-RECORDS = "dump_records.py"  # made by scripts/records from the other tables in that folder
+RECORDS = "wire/dump_records.py"  # made by scripts/records from the other tables in that folder
 BUILT_FROM = "built.txt"  # in the package: version.py reads it
 TEMPLATES = "report/templates"
 COMMIT = "COMMIT"  # in a source distribution
@@ -144,7 +144,7 @@ class BuildPackage(build_py):
         """For the release of Jinja2 that is here. The page is the same without: each report compiles them then."""
         sys.path.insert(0, str(ROOT / "visualize"))
         try:
-            from arenascope.report.environment import COMPILED, compile_into  # noqa: PLC0415 - it needs Jinja2
+            from arenascope.report.page.environment import COMPILED, compile_into  # noqa: PLC0415 - it needs Jinja2
         except ImportError:
             return
         folder = self._package / TEMPLATES

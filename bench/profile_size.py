@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from arenascope.agent import preloadable
+from arenascope.wire.agent import preloadable
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = 100

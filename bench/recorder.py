@@ -21,7 +21,7 @@ import profilers
 from rich.console import Console
 from rich.table import Table
 
-from arenascope.agent import preloadable
+from arenascope.wire.agent import preloadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

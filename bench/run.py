@@ -24,7 +24,7 @@ import live
 from rich.console import Console
 from rich.table import Table
 
-from arenascope.dump import Dump
+from arenascope.wire.dump import Dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from tools import harness
 from tools.running import RUBY, running, started, trim_itself
 from tools.tab import Tab, write
 
-from arenascope.dump import Dump
+from arenascope.wire.dump import Dump
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from arenascope.timeline import reader
 
 PYTHON = [sys.executable, "-m", "arenascope"]
 # The same program, whose turns follow one another as fast as they can, whatever they cost.
-WATCH = "from arenascope.timeline import watch; watch.SHARE = 1e6; from arenascope.cli.main import run; run()"
+WATCH = "from arenascope.watch import loop as watch; watch.SHARE = 1e6; from arenascope.cli.main import run; run()"
 MEGABYTES = (24, 24, 24, 24, 64)  # of each pod of one headroom; its limit is the next one of --limits
 POLLS = 5  # of the exporter and of watch, in each round
 

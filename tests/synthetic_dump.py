@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from arenascope import dump_records as fmt
-from arenascope.dump_records import SECTIONS
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump_records import SECTIONS
 
 PAGE = 4096
 SECTION_ALIGN = 64

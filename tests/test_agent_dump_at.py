@@ -21,9 +21,9 @@ from test_triggers import HOLDS, again, hold
 from tools import harness, programs
 from tools.stage import Stage, threads, until
 
-from arenascope.dump import Dump
-from arenascope.timeline.dump_directory import DumpFolder
-from arenascope.timeline.triggers import held_by
+from arenascope.watch.dump_directory import DumpFolder
+from arenascope.watch.triggers import held_by
+from arenascope.wire.dump import Dump
 
 # Forks; the child uses some processor time, after which a timer starts the agent's thread, and holds what it is told.
 FORKS = f"""

@@ -22,8 +22,8 @@ from tools import command, harness, programs
 from tools.keeps import Keeps
 
 import arenascope
-from arenascope.dump_records import SECTIONS
 from arenascope.table import Table
+from arenascope.wire.dump_records import SECTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [

@@ -17,7 +17,7 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness
 
-from arenascope import dump_records as fmt
+from arenascope.wire import dump_records as fmt
 
 USAGE, NO_TARGET, BAD_INPUT, IO = 2, 3, 6, 8
 

@@ -24,8 +24,8 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness, odd
 
-from arenascope import dump_records as fmt
 from arenascope.errors import Code
+from arenascope.wire import dump_records as fmt
 
 PF_KTHREAD = 0x00200000
 MANY = 1_500_000

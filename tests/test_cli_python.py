@@ -21,14 +21,14 @@ from tools import harness, programs
 from tools.command import PARK, arenascope, here
 from tools.running import started
 
-from arenascope import dump_records as fmt
 from arenascope.cli.main import COMMANDS, HARMLESS, cli
-from arenascope.dump import Dump
 from arenascope.errors import Code
-from arenascope.json_decode import answer
 from arenascope.render.summary import render_summary
 from arenascope.rows import RESIDENT
-from arenascope.summary import SCHEMA, Summary, document_of
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.json_decode import answer
+from arenascope.wire.summary import SCHEMA, Summary, document_of
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -20,10 +20,10 @@ import pytest
 from conftest import fetched
 from tools import cores, debian, harness, odd
 
-from arenascope.dump import Dump
 from arenascope.humanize import share
 from arenascope.humanize import size as readable
-from arenascope.snapshot import TakenDump
+from arenascope.wire.dump import Dump
+from arenascope.wire.snapshot import TakenDump
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -243,8 +243,8 @@ def terminal(core: Path, arenadump: harness.Arenadump) -> str:
 def page(core: Path, arenadump: harness.Arenadump, folder: Path) -> str:
     """The words of the report."""
     # Imported here: the report draws with matplotlib, and the tests of the cores themselves run where there is none.
-    from arenascope.report.html import render  # noqa: PLC0415
-    from arenascope.report.model import build  # noqa: PLC0415
+    from arenascope.report.page.html import render  # noqa: PLC0415
+    from arenascope.report.page.model import build  # noqa: PLC0415
 
     arenadump.check("dump", "-o", folder / "dump", core)
     written = render(build([TakenDump(Dump(folder / "dump"), from_dump=True)]))

@@ -10,7 +10,7 @@ from conftest import fetched
 from tools import debian, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, take_snapshot
 
-from arenascope import dump_records as fmt
+from arenascope.wire import dump_records as fmt
 
 
 def test_a_tcache_forgotten_on_a_stack(

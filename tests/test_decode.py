@@ -16,14 +16,14 @@ import pytest
 import synthetic_dump as synthetic
 
 from arenascope.cli.main import main
-from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import final_snapshot, spec
 from arenascope.experiment.results_dir import Store
-from arenascope.json_decode import DecodeError, decode
 from arenascope.render.summary import render_summary
-from arenascope.summary import Summary, document_of, parse
-from arenascope.trim_result import Trim
+from arenascope.wire.dump import Dump
+from arenascope.wire.json_decode import DecodeError, decode
+from arenascope.wire.summary import Summary, document_of, parse
+from arenascope.wire.trim_result import Trim
 
 pytestmark = pytest.mark.check
 

@@ -24,17 +24,17 @@ from tools import harness, odd
 from tools.keeps import Keeps
 from tools.running import process
 
-from arenascope import dump_records as fmt
 from arenascope.compare import Digest, compare, digest_of, to_json
 from arenascope.compare.comparability import same_process
 from arenascope.compare.digest import Group, Named, Portion
-from arenascope.dump import Dump
-from arenascope.graph import Owner
-from arenascope.owners import owner_key
 from arenascope.profiles.site_digest import Stacks, group_of
-from arenascope.report.model import build
-from arenascope.snapshot import TakenDump
-from arenascope.summary import summarize
+from arenascope.report.page.model import build
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.graph import Owner
+from arenascope.wire.owners import owner_key
+from arenascope.wire.snapshot import TakenDump
+from arenascope.wire.summary import summarize
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "diff.schema.json").read_text())

@@ -21,8 +21,8 @@ from tools import harness, programs
 from tools.profiling import profiling
 from tools.stage import Stage, until
 
-from arenascope.dump import Dump
-from arenascope.timeline.triggers import allocated_by
+from arenascope.watch.triggers import allocated_by
+from arenascope.wire.dump import Dump
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 # One sample in 16 KiB: 64 MiB are 4096 samples, which is 1.6 % of standard deviation.

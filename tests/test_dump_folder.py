@@ -17,20 +17,20 @@ from test_diff import CHUNK, growing
 from test_timeline import MIB, next_line, started
 from tools import harness
 
-from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.summary import Summary, summarize
-from arenascope.timeline.dump_directory import FREE, NAME, DumpFolder
-from arenascope.timeline.process_group import process_at
+from arenascope.watch.dump_directory import FREE, NAME, DumpFolder
+from arenascope.watch.process_group import process_at
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import Summary, summarize
 
 LARGE = 1 << 40
 STEP = 2 * MIB // CHUNK + 1  # chunks that are a little more than two MiB
 # Dump after dump of one snapshot, in small pieces; a line for each that is there.
 WRITES = """
 import os, sys, time
-from arenascope.snapshot import take_snapshot
-from arenascope.timeline.dump_directory import DumpFolder
-from arenascope.timeline.process_group import process_at
+from arenascope.wire.snapshot import take_snapshot
+from arenascope.watch.dump_directory import DumpFolder
+from arenascope.watch.process_group import process_at
 send = os.sendfile
 def slowly(out, source, offset, count):
     time.sleep(0.001)

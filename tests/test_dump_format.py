@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tools import programs
 
-from arenascope import dump_records as fmt
 from arenascope import errors
+from arenascope.wire import dump_records as fmt
 
 pytestmark = pytest.mark.check
 

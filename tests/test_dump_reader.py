@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools import harness
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS
 from arenascope.errors import Code, DumpError
-from arenascope.summary import summarize
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.summary import summarize
 
 pytestmark = pytest.mark.check
 

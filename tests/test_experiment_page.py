@@ -19,7 +19,6 @@ from report_fixtures import browser
 from rich.console import Console
 from tools import tiers
 
-from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import run_reports, spec
 from arenascope.experiment.analysis import Analysis, analyse, as_values
@@ -31,7 +30,8 @@ from arenascope.experiment.sampler import Sample
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
 from arenascope.rows import RESIDENT
-from arenascope.summary import document_of
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of
 
 MIB = 1 << 20
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))

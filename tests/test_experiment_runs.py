@@ -21,11 +21,11 @@ from rich.console import Console
 from tools import harness
 from tools.command import here
 
-from arenascope.agent import find_agent
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import available, procfs, spec
 from arenascope.experiment.table import render_list
 from arenascope.experiment.trial import Trial
+from arenascope.wire.agent import find_agent
 
 # Holds 40 MiB while it works, 24 of them to the end; says when it is ready and done, marks, and reports.
 PROGRAM = """

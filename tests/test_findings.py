@@ -23,22 +23,22 @@ from rich.console import Console
 from tools import harness
 from tools.running import mapped, process, started
 
-from arenascope import dump_records as fmt
 from arenascope import findings
 from arenascope.compare import compare
-from arenascope.dump import Dump
 from arenascope.findings import Finding, Rank, judge, to_json
 from arenascope.humanize import size
 from arenascope.render.summary import render_summary
-from arenascope.report.compare import changes
-from arenascope.report.glossary import GLOSSARY
-from arenascope.report.html import render
-from arenascope.report.inputs import PageFacts
-from arenascope.report.model import build
-from arenascope.report.tables import tunables
-from arenascope.snapshot import TakenDump
-from arenascope.summary import Releasable, parse
+from arenascope.report.page.compare import changes
+from arenascope.report.page.glossary import GLOSSARY
+from arenascope.report.page.html import render
+from arenascope.report.page.inputs import PageFacts
+from arenascope.report.page.model import build
+from arenascope.report.page.tables import tunables
 from arenascope.trim_commands import trim_command
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.snapshot import TakenDump
+from arenascope.wire.summary import Releasable, parse
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 OTHER_MALLOCS = {

@@ -11,8 +11,8 @@ from tools import harness
 from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 PAGE, CHUNK = 4096, 2 << 20
 ANSWERING = {"tcmalloc", "musl", "mimalloc3", "partition"}  # searched for where an unknown malloc answers

@@ -11,8 +11,8 @@ from tools import harness
 from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 HEAP, GRANULE = 1 << 20, 65536
 CODE = GRANULE + 4096

@@ -14,7 +14,7 @@ from test_modes import wait_until
 from tools import cores, harness, programs
 from tools.bounded import MEMORY, take_snapshot
 
-from arenascope import dump_records as fmt
+from arenascope.wire import dump_records as fmt
 
 PAGES = 5_000
 SLOTS = 408

@@ -14,8 +14,8 @@ import pytest
 from tools import harness, programs
 from tools.bounded import MEMORY, take_snapshot
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 MIB = 1 << 20
 

@@ -15,8 +15,8 @@ import pytest
 import synthetic_dump as synthetic
 from tools import golden, harness
 
-from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS, SINGLE
+from arenascope.wire.dump import Dump
+from arenascope.wire.dump_records import SECTIONS, SINGLE
 
 pytestmark = pytest.mark.check
 

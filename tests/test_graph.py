@@ -23,7 +23,7 @@ from tools.running import started
 
 from arenascope.cli.main import cli, main
 from arenascope.errors import Code
-from arenascope.graph import parse_leaks, parse_owners, parse_types, parse_why
+from arenascope.wire.graph import parse_leaks, parse_owners, parse_types, parse_why
 
 HEADER = 16
 WHEEL = "(anonymous namespace)::Wheel"

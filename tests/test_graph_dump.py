@@ -15,11 +15,11 @@ from tools import harness, programs
 from tools.keeps import Keeps
 from tools.running import started
 
-from arenascope import dump_records as fmt
 from arenascope.compare import digest_of
 from arenascope.compare.digest import Portion
-from arenascope.dump import Dump
-from arenascope.summary import summarize
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import summarize
 
 PAGE = 4096
 

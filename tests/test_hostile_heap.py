@@ -20,8 +20,8 @@ import pytest
 from tools import cores, debian, fuzz_seeds, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, take_snapshot
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 TRIALS = int(os.environ.get("HOSTILE_TRIALS", "3"))  # of each kind of damage, under each glibc
 FIRST_SEED = int(os.environ.get("HOSTILE_SEED", "0"))

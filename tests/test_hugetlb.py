@@ -10,7 +10,7 @@ from conftest import fetched
 from tools import debian, harness, kernel, tiers
 from tools.pressure import SUITES, Scenario, pressed
 
-from arenascope import dump_records as fmt
+from arenascope.wire import dump_records as fmt
 
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 

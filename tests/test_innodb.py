@@ -18,8 +18,8 @@ from tools import harness
 from tools.bounded import MEMORY, take_snapshot
 from tools.forged import named, running
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 PATIENCE = 180  # seconds
 POOL, LOG = 40 << 20, 4 << 20

@@ -17,8 +17,8 @@ import pytest
 from tools import cores, harness, programs, tiers
 from tools.jvms import JVMS, Jvm, required
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 MIB = 1 << 20
 HELD, DIRECT = 60, 120  # MiB

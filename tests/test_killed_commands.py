@@ -24,8 +24,8 @@ import pytest
 from test_diff import growing
 from tools import harness
 
-from arenascope.dump import Dump
 from arenascope.timeline.reader import read
+from arenascope.wire.dump import Dump
 
 KILLS = int(os.environ.get("KILLS", "6"))
 PATIENCE = 120  # seconds

@@ -14,10 +14,10 @@ import synthetic_dump as synthetic
 from tools import harness, kernel
 from tools.running import PYTHON, mapped, started
 
-from arenascope import dump_records as fmt
 from arenascope import rows
-from arenascope.dump import Dump
-from arenascope.summary import document_of
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 PAGE = synthetic.PAGE

@@ -18,13 +18,13 @@ from test_timeline import MIB, next_line, started
 from test_triggers import HOLDS, PATIENCE, Watching, appears, hold, hourly, watching
 from tools import kernel
 
-from arenascope.timeline import memory_pressure
-from arenascope.timeline.cgroup import VERSION_2, Mount, cgroups_of, mounts
-from arenascope.timeline.kernel_events import Alarms
-from arenascope.timeline.memory_pressure import Counts, Notices, counts_of
-from arenascope.timeline.process_group import process_at
-from arenascope.timeline.triggers import Triggers, When, parse_when
-from arenascope.timeline.watch import Bell
+from arenascope.watch import memory_pressure
+from arenascope.watch.cgroup import VERSION_2, Mount, cgroups_of, mounts
+from arenascope.watch.kernel_events import Alarms
+from arenascope.watch.loop import Bell
+from arenascope.watch.memory_pressure import Counts, Notices, counts_of
+from arenascope.watch.process_group import process_at
+from arenascope.watch.triggers import Triggers, When, parse_when
 
 LIMIT = 64 * MIB
 V2 = "0::/outer/inner\n"

@@ -15,7 +15,7 @@ from tools.mallocs import MIB, allocator, answer, check_restless, check_rows, ho
 from tools.preload import preloadable
 
 from arenascope.findings import Facts, judge
-from arenascope.summary import parse
+from arenascope.wire.summary import parse
 
 SUITES = ("trixie", "forky")  # 3.0.1; 3.6, where the map begins with a description, and pages are described elsewhere
 CONFIGURE = ("./configure", "--quiet", "--disable-gil", "--without-ensurepip", "CFLAGS=-O1 -g0")

@@ -29,7 +29,7 @@ from arenascope.findings import Facts, judge
 from arenascope.findings.in_use import _of_graph
 from arenascope.findings.next_steps import of_runtime
 from arenascope.humanize import size
-from arenascope.summary import parse
+from arenascope.wire.summary import parse
 
 SLEEPS = re.compile(r"sleep 60\b")
 PATIENCE = 120  # seconds

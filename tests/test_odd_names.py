@@ -21,10 +21,10 @@ from tools import harness, odd
 from arenascope import private_files
 from arenascope.cli.main import main
 from arenascope.humanize import json_text, printable, utf8
-from arenascope.timeline import cgroup, process_group
-from arenascope.timeline.process_group import Identity, OfCommand, all_processes, process_at
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import Member, Poll, Taken, TimelineStore
+from arenascope.watch import cgroup, process_group
+from arenascope.watch.process_group import Identity, OfCommand, all_processes, process_at
 
 NAME = b"\xff\xe2\x82X\x1b[2J"
 ARGUMENT = b"\xfe\x1b]0;x\x07"

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly("packaging")]
 
 # A warning that the code does have: a later compiler may have more, and nobody must repair them to install.
 WARNS = "-Wconversion"
-MADE = "dump_records.py"
+MADE = "wire/dump_records.py"
 
 
 def build(kind: str, source: Path, folder: Path, **environment: str) -> Path:

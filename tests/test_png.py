@@ -15,7 +15,7 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness
 
-from arenascope import dump_records as fmt
+from arenascope.wire import dump_records as fmt
 
 LEFT = 100  # where the blocks of a heap's picture begin
 OVERVIEW_LEFT = 12

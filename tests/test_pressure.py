@@ -33,8 +33,8 @@ from tools.pressure import (
     take,
 )
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 

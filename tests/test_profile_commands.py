@@ -23,7 +23,7 @@ from tools import harness, odd, programs
 from tools.stage import until
 
 from arenascope.humanize import MINUS
-from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.wire.profile_json import profile_of, read_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())

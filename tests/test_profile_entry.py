@@ -21,7 +21,7 @@ from tools import debian, harness, programs
 from tools.profiling import Profiling, hooks_left, profile, profiling, recorded
 from tools.stage import Stage, kill, until
 
-from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.wire.profile_json import profile_of, read_profile
 
 __all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")

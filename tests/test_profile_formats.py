@@ -16,8 +16,8 @@ from tools import interpreters
 
 import arenascope
 from arenascope.profiles.folded import folded
-from arenascope.profiles.model import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
 from arenascope.profiles.pprof import encode, main_module, varint
+from arenascope.wire.profile import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 PROGRAM = Module("/usr/bin/server", "ab" * 20, 0x401000, 0x480000, 0x400000)
@@ -163,7 +163,7 @@ def test_which_module_is_the_program(comm: str, modules: str, main: str) -> None
 
 ENCODES = """
 import sys
-from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.wire.profile import Module, Profile, Site, SourceLine, StackFrame
 from arenascope.profiles.pprof import encode
 frames = StackFrame(1, Module("/x")), StackFrame(2, None, (SourceLine("f"), SourceLine("main", "x.c", 3)))
 assert encode(Profile([Site(frames, {"inuse_space": 1})]))

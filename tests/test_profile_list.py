@@ -17,11 +17,11 @@ from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
 from tools import harness
 
 from arenascope.humanize import short_name
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
 from arenascope.profiles.source_lines import Listing, listings
 from arenascope.profiles.sources import is_newer, read_source
 from arenascope.render.listing import render_listings
+from arenascope.wire.profile import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.wire.profile_json import profile_of, read_profile
 
 SHOWN = f"{CACHE / MEBIBYTE:.1f} MiB"
 

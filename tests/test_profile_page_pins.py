@@ -20,9 +20,9 @@ from tools import harness
 from tools.profiling import profile
 from tools.tab import Tab, write
 
-from arenascope.dump import Dump
 from arenascope.profiles.page_pins import LEAST_EXCESS, NEAR, Keeping, narrowest_pinner
 from arenascope.profiles.stack_titles import bare_name, is_for_others
+from arenascope.wire.dump import Dump
 
 __all__ = ["browser"]  # a fixture
 

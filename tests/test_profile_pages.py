@@ -21,11 +21,11 @@ from test_profile_commands import SCHEMA, arenascope
 from tools import harness, odd, programs
 from tools.profiling import profile
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import Profile
 from arenascope.profiles.pprof import encode
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.profile import Profile
+from arenascope.wire.profile_json import profile_of, read_profile
 
 PAGE = 4096
 SITES = "abcdefgh"

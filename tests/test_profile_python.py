@@ -19,9 +19,9 @@ from tools.profiling import profile
 from tools.stage import Stage, kill, until
 from tools.tab import write
 
-from arenascope.dump import Dump
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import rows
+from arenascope.wire.dump import Dump
+from arenascope.wire.profile import rows
+from arenascope.wire.profile_json import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.py"
 AGAIN = Path(__file__).parent / "programs" / "again.py"

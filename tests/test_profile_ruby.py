@@ -17,7 +17,7 @@ from tools import emulated, harness, interpreters, programs, tiers
 from tools.profiling import profile
 from tools.stage import Stage, kill, until
 
-from arenascope.profiles.from_json import profile_of, read_profile
+from arenascope.wire.profile_json import profile_of, read_profile
 
 PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
 AGAIN = Path(__file__).parent / "programs" / "again.rb"

@@ -18,9 +18,9 @@ from tools import harness
 from arenascope.cli import profile as cli
 from arenascope.cli.main import main
 from arenascope.profiles import sources
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import Profile, Site, SourceLine, StackFrame
 from arenascope.profiles.sources import NOBODY, Rights, read_source, rights_of
+from arenascope.wire.profile import Profile, Site, SourceLine, StackFrame
+from arenascope.wire.profile_json import profile_of, read_profile
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root reads as another user")
 USER, GROUP, OTHER_GROUP = 54321, 54322, 54323

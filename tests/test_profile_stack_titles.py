@@ -10,10 +10,10 @@ from rich.console import Console
 
 from arenascope.humanize import MINUS
 from arenascope.profiles.language import OTHER, within
-from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 from arenascope.profiles.source_lines import plain_name
 from arenascope.profiles.stack_titles import bare_name, caller_and_callee, is_for_others
 from arenascope.render.profile import render_top, render_tree
+from arenascope.wire.profile import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 
 pytestmark = pytest.mark.check
 

@@ -20,11 +20,11 @@ from tools.profiling import profile, profiling
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
 
-from arenascope.dump import Dump
 from arenascope.profiles.folded import folded
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
 from arenascope.profiles.pprof import encode
+from arenascope.wire.dump import Dump
+from arenascope.wire.profile import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
+from arenascope.wire.profile_json import profile_of, read_profile
 
 __all__ = ["browser"]  # a fixture
 PYTHON = Path(__file__).parent / "programs" / "by_thread.py"

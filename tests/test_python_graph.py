@@ -18,7 +18,7 @@ from tools import cores, harness, tiers
 from tools.running import started
 from tools.tab import write
 
-from arenascope.dump import Dump
+from arenascope.wire.dump import Dump
 
 # Which words are left over depends on the processor, the environment and the seed of hashes; here none decides. Lists
 # that an interpreter frees leave their addresses in its array of free lists, also when it takes them from there again,

@@ -14,13 +14,13 @@ from report_fixtures import browser, one, tab, two
 from tools import tiers
 from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.report.colours import APPEARANCES, Colour, page_bytes
 from arenascope.report.image_export import blended
-from arenascope.report.page_colours import linear
-from arenascope.report.page_colours import rgb as encoded_of
-from arenascope.summary import document_of
+from arenascope.report.map.page_colours import linear
+from arenascope.report.map.page_colours import rgb as encoded_of
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of
 
 
 def test_opens_without_a_word_and_asks_for_nothing(tab: Tab, one: tuple[Path, Dump]) -> None:

@@ -12,10 +12,10 @@ import pytest
 from report_fixtures import browser, one, two
 from tools.tab import Tab
 
-from arenascope.dump import Dump
-from arenascope.report import histograms
-from arenascope.report.map_data import DumpPages
-from arenascope.report.map_order import regions
+from arenascope.report.charts import histograms
+from arenascope.report.map.data import DumpPages
+from arenascope.report.map.order import regions
+from arenascope.wire.dump import Dump
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 PANELS = """section => [...document.querySelectorAll(`#${section} .bars > svg`)].slice(0, -1).map(panel => {

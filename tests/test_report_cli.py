@@ -20,15 +20,15 @@ from tools import harness, tiers
 from tools.command import here
 from tools.running import process
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.errors import Code, DumpError
-from arenascope.report.html import render
-from arenascope.report.map_data import LIMIT, DumpPages, More, map_blocks, pack
-from arenascope.report.map_order import regions
-from arenascope.report.model import build
-from arenascope.report.page_users import of_dumps
-from arenascope.snapshot import TakenDump
+from arenascope.report.map.data import LIMIT, DumpPages, More, map_blocks, pack
+from arenascope.report.map.order import regions
+from arenascope.report.map.page_users import of_dumps
+from arenascope.report.page.html import render
+from arenascope.report.page.model import build
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.snapshot import TakenDump
 
 TARGET_LIMIT = 5_000_000
 
@@ -175,7 +175,7 @@ def test_pictures_without_chunks(tmp_path: Path) -> None:
 
 def test_all_data_of_two_dumps_stays_below_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps = [noise(tmp_path / name, 200_000) for name in ("one", "two")]
-    monkeypatch.setattr("arenascope.report.map_data.LIMIT", 300_000)
+    monkeypatch.setattr("arenascope.report.map.data.LIMIT", 300_000)
     nothing = More(pack("calls", []), [lambda _: pack("sites", [])] * 2)
     drawn = map_blocks(dumps, regions(dumps), 4096, of_dumps(dumps)[1], nothing)
     assert sum(len(block.data) for block in drawn.blocks) <= 300_000 + 1000
@@ -215,15 +215,15 @@ def test_what_is_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert "pins cannot be highlighted by size" not in page()
     assert "This file has room" not in page()
-    monkeypatch.setattr("arenascope.report.map_data.PIN_LIMIT", 0)
+    monkeypatch.setattr("arenascope.report.map.data.PIN_LIMIT", 0)
     assert "pins cannot be highlighted by size" in page()
-    monkeypatch.setattr("arenascope.report.map_data.CHUNK_LIMIT", 0)
+    monkeypatch.setattr("arenascope.report.map.data.CHUNK_LIMIT", 0)
     assert "This file has room for 0 of" in page()
     assert "arenas with the most free memory" not in page()
     made["arenas"] = np.repeat(made["arenas"], 3)
     made["arenas"]["heap_count"][1:] = 0
     dump = Dump(synthetic.write(tmp_path / "dump", made))
-    monkeypatch.setattr("arenascope.report.tables.SHOWN_ARENAS", 2)
+    monkeypatch.setattr("arenascope.report.page.tables.SHOWN_ARENAS", 2)
     assert "The 2 arenas with the most free memory" in page()
 
 

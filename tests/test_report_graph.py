@@ -17,12 +17,12 @@ from tools import tiers
 from tools.keeps import Keeps
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.humanize import size
-from arenascope.report import page_users
-from arenascope.report.map_data import DumpPages
-from arenascope.report.map_order import regions
+from arenascope.report.map import page_users
+from arenascope.report.map.data import DumpPages
+from arenascope.report.map.order import regions
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 EVIL = b'</script><script>window.owned=1</script>"><img src=x onerror=window.owned=1>'
 

@@ -14,12 +14,12 @@ from tools import debian, harness, interpreters, tiers
 from tools.running import started
 from tools.tab import Tab, near, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.report.colours import Colour
-from arenascope.report.map_data import DumpPages
-from arenascope.report.map_order import regions
-from arenascope.report.page_colours import encoded, light_of
+from arenascope.report.map.data import DumpPages
+from arenascope.report.map.order import regions
+from arenascope.report.map.page_colours import encoded, light_of
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 PAGE = 4096
 MOST = 0.7  # of Rss: "most of it is on the map"

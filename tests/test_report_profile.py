@@ -22,12 +22,12 @@ from tools.profiling import profile
 from tools.stage import Stage
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.humanize import size
 from arenascope.profiles.call_tree import DEEPEST, grow, numbered, place_of
 from arenascope.profiles.language import OTHER, UNKNOWN, language_of
-from arenascope.profiles.model import Module, Profile, Site, SourceLine, StackFrame
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.profile import Module, Profile, Site, SourceLine, StackFrame
 
 
 class Pinned(NamedTuple):

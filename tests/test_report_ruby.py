@@ -14,13 +14,13 @@ from report_fixtures import browser
 from tools import cores, debian, harness, interpreters, tiers
 from tools.tab import Tab, page_addresses, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
 from arenascope.humanize import share, size
-from arenascope.report import ruby
-from arenascope.report.inputs import PageFacts
-from arenascope.report.map_order import regions
-from arenascope.summary import document_of
+from arenascope.report.map.order import regions
+from arenascope.report.page import ruby
+from arenascope.report.page.inputs import PageFacts
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of
 
 # As the demo: threads make strings and drop most of them; of the objects every third is dropped.
 BURST = """

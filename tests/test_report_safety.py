@@ -18,8 +18,8 @@ from report_fixtures import browser, one, two
 from tools import tiers
 from tools.tab import Tab, violations, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}

@@ -14,9 +14,9 @@ from tools import harness
 from tools.running import PYTHON, running, started
 from tools.tab import Tab, write
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
-from arenascope.summary import document_of, parse, printed
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of, parse, printed
 
 PAGE = 4096
 BOUNDS = (0, 1, 2, 3, 5, 9)

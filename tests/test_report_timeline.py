@@ -20,9 +20,9 @@ from tools import tiers
 from tools.tab import Tab, near, rgb, violations
 
 from arenascope.compare.digest import HeapHeld, Pages
-from arenascope.report import timeline_series
+from arenascope.report.charts.stacked_area import HIGH, stacked, top_of
 from arenascope.report.colours import Colour
-from arenascope.report.stacked_area import HIGH, stacked, top_of
+from arenascope.report.timeline import series as timeline_series
 from arenascope.rows import BY_NAME, RESIDENT
 from arenascope.timeline.reader import bodies, digest_of_snapshot, read
 from arenascope.timeline.store import Taken

@@ -21,10 +21,11 @@ from tools.tab import Tab
 
 from arenascope.compare.digest import Pages
 from arenascope.errors import ArenascopeError, Code
-from arenascope.report import map_frames, timeline_series
-from arenascope.report.html import render
-from arenascope.report.stacked_area import Layer, stacked
-from arenascope.report.timeline_page import build
+from arenascope.report.charts.stacked_area import Layer, stacked
+from arenascope.report.map import frames as map_frames
+from arenascope.report.page.html import render
+from arenascope.report.timeline import series as timeline_series
+from arenascope.report.timeline.page import build
 from arenascope.timeline.reader import digest_of_snapshot, read
 from arenascope.timeline.store import Poll, Taken
 

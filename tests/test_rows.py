@@ -17,8 +17,8 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness, programs
 
-from arenascope import dump_records as fmt
 from arenascope import rows
+from arenascope.wire import dump_records as fmt
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "inspector/model/rows.def"
@@ -37,7 +37,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "visualize", copy / "visualize", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     table = copy / "inspector/model/rows.def"
     table.write_text(TABLE.read_text().replace("#undef AS_ROW\n", PLANTED + "#undef AS_ROW\n"))
-    made = copy / "visualize/arenascope/dump_records.py"
+    made = copy / "visualize/arenascope/wire/dump_records.py"
     subprocess.run([ROOT / "scripts/records", "python", made, "--tables", table.parent], check=True)
     return copy
 

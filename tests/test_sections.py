@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "inspector/model"
-MADE = "visualize/arenascope/dump_records.py"
+MADE = "visualize/arenascope/wire/dump_records.py"
 PAGE = "docs/dump-format.md"
 SECTION = 'AS_MANY(novelties, novelty, "each thing that the test has planted")\n'
 RECORD = """AS_RECORD(novelty, 16)
@@ -118,7 +118,7 @@ def program(planted: Path) -> Path:
 def python(planted: Path, code: str, *words: object) -> subprocess.CompletedProcess[str]:
     """What the copy's package says."""
     environment = {**os.environ, "PYTHONPATH": str(planted / "visualize")}
-    command = [sys.executable, "-c", f"import sys; from arenascope.dump import Dump; {code}", *map(str, words)]
+    command = [sys.executable, "-c", f"import sys; from arenascope.wire.dump import Dump; {code}", *map(str, words)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

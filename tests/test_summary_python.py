@@ -18,11 +18,11 @@ import synthetic_dump as synthetic
 from rich.console import Console
 from tools import harness
 
-from arenascope import dump_records as fmt
 from arenascope import rows
-from arenascope.dump import Dump
 from arenascope.render.summary import render_summary
-from arenascope.summary import document_of, summarize
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import document_of, summarize
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
 # Threads that hold arenas and memory of many sizes, then wait.

@@ -22,7 +22,6 @@ from test_profile_commands import served
 from test_timeline import MIB, arenascope, group_of, opened
 from tools import harness, odd, programs
 
-from arenascope.timeline import watch
 from arenascope.timeline.reader import ProcessRow, SnapshotRow, groups_of, read
 from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.timeline.suspect_text import evidence, rate_words, suspect_words
@@ -39,7 +38,8 @@ from arenascope.timeline.suspects import (
     suspects,
     suspects_of,
 )
-from arenascope.timeline.watch import Watch
+from arenascope.watch import loop as watch
+from arenascope.watch.loop import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from conftest import fetched
 from tools import debian, harness, kernel, tiers
 from tools.pressure import LARGE, SUITES, Scenario, Snapshot, allowed, check, own_pages, pressed
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 pytestmark = [pytest.mark.usefixtures("pages_stay"), pytest.mark.alone]
 

@@ -26,16 +26,17 @@ from test_graph_schemas import closed
 from tools import harness, odd, programs
 
 from arenascope.compare import compare, digest_of
-from arenascope.dump import Dump
-from arenascope.summary import summarize
-from arenascope.timeline import delta_codec, store, watch
+from arenascope.timeline import delta_codec, store
 from arenascope.timeline.delta_codec import Frame, applied, delta
-from arenascope.timeline.poll_one import take
-from arenascope.timeline.process_group import OfCgroup, OfCommand, OfPid, all_processes, process_at
 from arenascope.timeline.reader import digest_of_snapshot, read
 from arenascope.timeline.retention import DAY, HOUR, SECOND, WEEK, PollTime, surplus
 from arenascope.timeline.store import APPLICATION, NoRoomError, Poll, TimelineStore
-from arenascope.timeline.watch import SHARE, Watch
+from arenascope.watch import loop as watch
+from arenascope.watch.loop import SHARE, Watch
+from arenascope.watch.poll import take
+from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, all_processes, process_at
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import summarize
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/timeline.schema.json").read_text())
 MIB = 1 << 20
@@ -44,9 +45,9 @@ KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
 # Poll after poll without a pause; a line for each that is in the file.
 POLLS = """
 import sys
-from arenascope.timeline.process_group import OfPid, process_at
+from arenascope.watch.process_group import OfPid, process_at
 from arenascope.timeline.store import TimelineStore
-from arenascope.timeline.watch import Watch, boot_id
+from arenascope.watch.loop import Watch, boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
 watch = Watch(store, OfPid(process_at(int(sys.argv[2]))), ["--mode=live"], lambda line: None)
 while True:
@@ -56,10 +57,10 @@ while True:
 # Snapshots that were taken once, written as fast as this goes.
 WRITES = """
 import sys, time
-from arenascope.timeline.process_group import process_at
-from arenascope.timeline.poll_one import take
+from arenascope.watch.process_group import process_at
+from arenascope.watch.poll import take
 from arenascope.timeline.store import TimelineStore, Poll
-from arenascope.timeline.watch import boot_id
+from arenascope.watch.loop import boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
 snapshot = take(process_at(int(sys.argv[2])), ["--mode=live"])
 for number in range(100000):

@@ -18,7 +18,7 @@ from arenascope.timeline import named_totals
 from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.retention import HOUR, SECOND, PollTime, surplus
 from arenascope.timeline.store import Poll
-from arenascope.timeline.watch import SHARE, Deep, Watch
+from arenascope.watch.loop import SHARE, Deep, Watch
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 

@@ -29,8 +29,8 @@ from arenascope.live.cpu_budget import DEBT, SHARE, START, Purse
 from arenascope.live.process_table import Entry, Figures, Processes, Standing
 from arenascope.live.scheduler import SLOWEST, MachineScene
 from arenascope.render.top import LEAST, Drawing, columns_for, draw_line, header
-from arenascope.timeline.poll_one import spent
-from arenascope.timeline.process_group import Identity, Process, all_processes
+from arenascope.watch.poll import spent
+from arenascope.watch.process_group import Identity, Process, all_processes
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/top.schema.json").read_text())
 ROWS = [name.replace(" ", "_") for name in SHORT]

@@ -28,8 +28,6 @@ from tools import harness
 from tools.hoarder import SIZE, Hoarder, hoarding
 from tools.odd import state, wait_for
 
-from arenascope import dump_records as fmt
-from arenascope.arenadump import leaving
 from arenascope.compare.digest import Pages
 from arenascope.humanize import compact
 from arenascope.live.app import Live
@@ -38,7 +36,9 @@ from arenascope.live.line_widget import Lines
 from arenascope.live.process_table import Processes
 from arenascope.live.screens import MachineScreen, ProcessScreen
 from arenascope.render.top_process import cells_of
-from arenascope.timeline.process_group import process_at
+from arenascope.watch.process_group import process_at
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.arenadump import leaving
 
 HOW = ["--mode=freeze", "--max-pause=9s"]
 KILLS = int(os.environ.get("KILLS", "6"))  # `make kills`: 100

@@ -19,7 +19,7 @@ from test_graph_schemas import closed
 from tools import harness, programs
 
 from arenascope.render.trace import BARS, duration, render_trace
-from arenascope.trace.from_json import parse
+from arenascope.wire.trace import parse
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/trace.schema.json").read_text())
 SOURCE = """

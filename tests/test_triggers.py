@@ -18,17 +18,17 @@ from test_dump_folder import STEP, disk, files, folder_of, names_in, summary_of
 from test_timeline import HOW, MIB, group_of, next_line, opened, started
 from tools import harness, kernel
 
-from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError
-from arenascope.summary import Summary
-from arenascope.timeline import cgroup
 from arenascope.timeline import reader as timeline_reader
-from arenascope.timeline.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
-from arenascope.timeline.dump_directory import DumpFolder
-from arenascope.timeline.dump_triggered import TriggeredDumps
-from arenascope.timeline.process_group import process_at
-from arenascope.timeline.triggers import AGAIN, Triggers, When, held_by, parse_when
-from arenascope.timeline.watch import Watch
+from arenascope.watch import cgroup
+from arenascope.watch.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
+from arenascope.watch.dump_directory import DumpFolder
+from arenascope.watch.dump_triggered import TriggeredDumps
+from arenascope.watch.loop import Watch
+from arenascope.watch.process_group import process_at
+from arenascope.watch.triggers import AGAIN, Triggers, When, held_by, parse_when
+from arenascope.wire.dump import Dump
+from arenascope.wire.summary import Summary
 
 PATIENCE = 120  # seconds
 # Holds so many MiB more, or fewer; in one mapping, so that memory comes and goes at once.

@@ -21,7 +21,7 @@ from tools.running import process, started
 from arenascope.findings import Facts, Finding, Rank, judge
 from arenascope.humanize import size
 from arenascope.rows import BY_NAME, RESIDENT
-from arenascope.summary import parse
+from arenascope.wire.summary import parse
 
 MIB = 1 << 20
 ROWS = [row.name for row in RESIDENT]

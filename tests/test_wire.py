@@ -15,11 +15,11 @@ import synthetic_dump as synthetic
 from tools import command, harness, programs
 
 from arenascope import __version__
-from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError, Code, DumpError
-from arenascope.snapshot import take_snapshot
-from arenascope.summary import document_of, printed
+from arenascope.wire.dump import Dump
+from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.snapshot import take_snapshot
+from arenascope.wire.summary import document_of, printed
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 from test_timeline import next_line, opened, started, take_of
 from tools.tab import Tab
 
-from arenascope.report.html import render
-from arenascope.report.timeline_page import build
+from arenascope.report.page.html import render
+from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, Taken
 
 SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"

@@ -21,7 +21,7 @@ static uint8_t state_of(const struct as_runtime_page_record *page)
     return page->in_use > 0 ? AS_PAGE_UNTOUCHED : AS_PAGE_RETURNED;
 }
 
-// Blocks in use and free as chunks would be; what is neither is the runtime's own. The report's page has the same rule (map_areas.py).
+// Blocks in use and free as chunks would be; what is neither is the runtime's own. The report's page has the same rule (map/areas.py).
 static struct as_page_record as_page(const struct as_runtime_page_record *page, uint32_t page_size)
 {
     uint32_t units = page_size / AS_RUNTIME_UNIT;

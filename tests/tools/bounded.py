@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 from . import harness, programs
 

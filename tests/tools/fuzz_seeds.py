@@ -18,8 +18,8 @@ import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 from . import debian, forged, harness, holding, programs
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import synthetic_dump
 
-from arenascope import dump_records as fmt
 from arenascope.timeline.columns import version
+from arenascope.wire import dump_records as fmt
 
 from . import programs
 

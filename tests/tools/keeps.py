@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from arenascope.dump import Dump
+from arenascope.wire.dump import Dump
 from tools import harness, programs
 
 HEADER = 16

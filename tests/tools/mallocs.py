@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from arenascope.dump import Dump
+from arenascope.wire.dump import Dump
 
 from . import debian, harness
 from .preload import preloadable

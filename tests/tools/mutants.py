@@ -195,7 +195,7 @@ class Tree:
     def ask_pytest(self, arguments: list[str]) -> str | None:
         """As first_to_fail, of the Python tests named: with the programs of this tree."""
         self.make(PROGRAMS)
-        records = [sys.executable, "scripts/records", "python", f"{PACKAGE}/arenascope/dump_records.py"]
+        records = [sys.executable, "scripts/records", "python", f"{PACKAGE}/arenascope/wire/dump_records.py"]
         if problem := run(records, self.path, PATIENCE):
             message = f"there is no dump_records.py: {problem}"
             raise TableError(message)

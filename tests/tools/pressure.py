@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 from . import debian, harness, kernel
 

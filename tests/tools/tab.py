@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arenascope.dump import Dump
 from arenascope.report.colours import APPEARANCES, Colour, page_bytes
-from arenascope.report.html import render
-from arenascope.report.model import build
-from arenascope.report.page_colours import encoded, light_of
-from arenascope.snapshot import TakenDump
+from arenascope.report.map.page_colours import encoded, light_of
+from arenascope.report.page.html import render
+from arenascope.report.page.model import build
+from arenascope.wire.dump import Dump
+from arenascope.wire.snapshot import TakenDump
 
 CLOSE = 3  # a colour channel may be off by rounding
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from arenascope import dump_records as fmt
-from arenascope.dump import Dump
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 
 MASK = 2**64 - 1
 PREV_INUSE, IS_MMAPPED, NON_MAIN_ARENA = 1, 2, 4

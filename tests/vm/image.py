@@ -153,7 +153,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
         text=True,
         check=True,
     ).stdout.split("\0")
-    made = "visualize/arenascope/dump_records.py"  # git does not have it
+    made = "visualize/arenascope/wire/dump_records.py"  # git does not have it
     for name in ["pyproject.toml", made, *filter(None, names)]:
         put(harness.ROOT / name, tree / name)
     put(own.arenadump, tree / "build/inspector/cli/arenadump")

@@ -15,17 +15,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from arenascope import dump_records as fmt
-from arenascope import graph as answers
 from arenascope import rows
-from arenascope.arenadump import run_arenadump
-from arenascope.dump import Dump
-from arenascope.dump_records import SECTIONS
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
-from arenascope.snapshot import take_all
-from arenascope.summary import SCHEMA, Summary, document_of
 from arenascope.table import Table
+from arenascope.wire import dump_records as fmt
+from arenascope.wire import graph as answers
+from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire.dump import Dump
+from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.snapshot import take_all
+from arenascope.wire.summary import SCHEMA, Summary, document_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from arenascope.compare import Comparison, Digest
     from arenascope.findings import Verdict
-    from arenascope.graph import Owner, Why
-    from arenascope.summary import Arena, Doubt, Mappings, Runtime
-    from arenascope.timeline.process_group import Identity
     from arenascope.timeline.reader import Timeline
-    from arenascope.trace.from_json import Trace
-    from arenascope.trim_result import Trim
+    from arenascope.watch.process_group import Identity
+    from arenascope.wire.graph import Owner, Why
+    from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
+    from arenascope.wire.trace import Trace
+    from arenascope.wire.trim_result import Trim
 
 Mode = Literal["auto", "freeze", "clone", "live"]
 Measure = Literal["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned"]
@@ -149,7 +149,7 @@ class Snapshot:
     @cached_property
     def facts(self) -> Summary:
         """All that arenadump judged, typed: the schema arenascope.summary/1."""
-        from arenascope.json_decode import answer  # noqa: PLC0415
+        from arenascope.wire.json_decode import answer  # noqa: PLC0415
 
         return answer(Summary, self.summary(), SCHEMA)
 
@@ -237,7 +237,7 @@ class Snapshot:
 
     def owners(self, top: int = 50) -> Table[OwnerRow]:
         """Who retains most, the largest first. LookupError: the snapshot has no graph."""
-        from arenascope.owners import owner_at  # noqa: PLC0415
+        from arenascope.wire.owners import owner_at  # noqa: PLC0415
 
         self._need_graph()
         made = []
@@ -295,7 +295,7 @@ class Snapshot:
 
     def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
         """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
-        from arenascope.profiles.from_json import profile_of, read_profile  # noqa: PLC0415
+        from arenascope.wire.profile_json import profile_of, read_profile  # noqa: PLC0415
 
         if not len(self.dump.profile):
             raise LookupError(
@@ -347,7 +347,7 @@ def _options(flags: Mapping[str, bool], values: Mapping[str, object]) -> list[st
 
 def _identity(target: str) -> Identity | None:
     """Which process has the PID now; None: none has it, or the target is a file."""
-    from arenascope.timeline.process_group import process_at  # noqa: PLC0415
+    from arenascope.watch.process_group import process_at  # noqa: PLC0415
 
     found = process_at(int(target)) if target.isdigit() else None
     return found.identity if found else None
@@ -413,7 +413,7 @@ def trim(pid: int, *, deep: bool = False, max_hold: float | None = None, forecas
     The agent does this in the process; it is injected first if necessary, and a thread of it stays (docs/hazards.md).
     `deep`: also the tops of thread arenas. `max_hold`: seconds that an arena is locked at a time. Error: see `code`.
     """
-    from arenascope.trim_result import parse  # noqa: PLC0415
+    from arenascope.wire.trim_result import parse  # noqa: PLC0415
 
     options = _options({"deep": deep, "forecast": forecast_only}, {"max-hold": _seconds(max_hold)})
     return parse(run_arenadump(["trim", "--json", *options, "--", str(pid)]))
@@ -442,7 +442,7 @@ def read_timeline(path: str | os.PathLike[str]) -> Timeline:
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """What the file of `arenascope run --trace` says. Error: BAD_INPUT, NO_TARGET."""
-    from arenascope.trace.from_json import parse, printed  # noqa: PLC0415
+    from arenascope.wire.trace import parse, printed  # noqa: PLC0415
 
     return parse(printed(os.fsdecode(path)))
 

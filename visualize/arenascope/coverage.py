@@ -13,7 +13,7 @@ from arenascope.rows import RESIDENT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from arenascope.summary import Arena, Summary
+    from arenascope.wire.summary import Arena, Summary
 
 
 SHORT: Final = {

@@ -12,7 +12,7 @@ from arenascope.humanize import plural, size
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from arenascope.graph import Leaks
+    from arenascope.wire.graph import Leaks
 
 
 class LeakLimit:

@@ -15,10 +15,10 @@ from arenascope.humanize import json_text
 from arenascope.profiles.site_digest import with_stacks
 from arenascope.render.diff import render_diff
 from arenascope.render.terminal import console
-from arenascope.snapshot import take_all
-from arenascope.summary import summarize
 from arenascope.timeline.reader import digest_at
 from arenascope.timeline.store import is_timeline
+from arenascope.wire.snapshot import take_all
+from arenascope.wire.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from arenascope.arenadump import run_arenadump
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
+from arenascope.wire.arenadump import run_arenadump
 
 
 @click.command()

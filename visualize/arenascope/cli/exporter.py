@@ -77,8 +77,8 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
     with needing("exporter", "the exporter"):
         from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
         from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
-    from arenascope.timeline.process_group import Together  # noqa: PLC0415
-    from arenascope.timeline.watch import Bell  # noqa: PLC0415
+    from arenascope.watch.loop import Bell  # noqa: PLC0415
+    from arenascope.watch.process_group import Together  # noqa: PLC0415
 
     groups = [
         *(group_of(pid, None, None) for pid in pids),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arenascope.arenadump import run_arenadump
 from arenascope.cli.options import limiting, snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
-from arenascope.graph import parse_leaks, parse_owners, parse_types, parse_why
+from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire.graph import parse_leaks, parse_owners, parse_types, parse_why
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

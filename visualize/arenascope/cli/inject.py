@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import click
 
-from arenascope.agent import GDB_SCRIPT
-from arenascope.arenadump import run_arenadump
 from arenascope.cli.progress import waiting
+from arenascope.wire.agent import GDB_SCRIPT
+from arenascope.wire.arenadump import run_arenadump
 
 
 @click.command()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from arenascope.arenadump import find_arenadump
 from arenascope.cli.options import snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
@@ -19,9 +18,7 @@ from arenascope.humanize import printable
 from arenascope.private_files import write_whole
 from arenascope.profiles.filters import Filters
 from arenascope.profiles.folded import folded as folded_stacks
-from arenascope.profiles.from_json import profile_of, read_profile
 from arenascope.profiles.language import CHOICES
-from arenascope.profiles.model import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.profiles.pprof import encode
 from arenascope.profiles.source_lines import listings
 from arenascope.profiles.sources import rights_of
@@ -29,10 +26,13 @@ from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
+from arenascope.wire.arenadump import find_arenadump
+from arenascope.wire.profile import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
+from arenascope.wire.profile_json import profile_of, read_profile
 
 if TYPE_CHECKING:
-    from arenascope.profiles.from_json import ReadProfile
-    from arenascope.profiles.model import Profile
+    from arenascope.wire.profile import Profile
+    from arenascope.wire.profile_json import ReadProfile
 
 measure_option = click.option(
     "--measure",

@@ -14,9 +14,9 @@ from arenascope.cli.progress import waiting
 from arenascope.extras import need
 from arenascope.humanize import printable
 from arenascope.private_files import write_page
-from arenascope.snapshot import is_dump, take_all
-from arenascope.timeline.process_group import files_of
 from arenascope.timeline.store import is_timeline
+from arenascope.watch.process_group import files_of
+from arenascope.wire.snapshot import is_dump, take_all
 
 SAID = "{}: open it in a browser"
 SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
@@ -69,8 +69,8 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     pictures = {kind: folder for kind, folder in (("png", png), ("svg", svg)) if folder is not None}
     if pictures:
         need("pictures", f"--{next(iter(pictures))}", "The page itself needs no more than is installed.")
-    from arenascope.report.html import render  # noqa: PLC0415 - not for a timeline
-    from arenascope.report.model import build  # noqa: PLC0415
+    from arenascope.report.page.html import render  # noqa: PLC0415 - not for a timeline
+    from arenascope.report.page.model import build  # noqa: PLC0415
 
     asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
     targets = [target] if after is None else [target, after]
@@ -88,8 +88,8 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def _of_timeline(target: str, output: str, given: list[str]) -> None:
-    from arenascope.report.html import render  # noqa: PLC0415 - as above
-    from arenascope.report.timeline_page import build  # noqa: PLC0415
+    from arenascope.report.page.html import render  # noqa: PLC0415 - as above
+    from arenascope.report.timeline.page import build  # noqa: PLC0415
 
     if given:
         raise click.UsageError(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from arenascope.agent import OVERRIDE, SEPARATORS, find_agent
 from arenascope.cli.options import limiting
 from arenascope.elf import is_static
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.private_files import why_foreign
+from arenascope.wire.agent import OVERRIDE, SEPARATORS, find_agent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from arenascope.arenadump import run_arenadump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.graph import parse_leaks
 from arenascope.humanize import printable
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
 from arenascope.signals import heard, waking
+from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire.graph import parse_leaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

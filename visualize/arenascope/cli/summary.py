@@ -9,7 +9,7 @@ from arenascope.cli.options import graph_option, objects_option, snapshot_option
 from arenascope.cli.progress import waiting
 from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
-from arenascope.summary import parse, printed
+from arenascope.wire.summary import parse, printed
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 from arenascope.cli.progress import waiting
 from arenascope.render.terminal import console
 from arenascope.render.trace import render_trace
-from arenascope.trace.from_json import parse, printed
+from arenascope.wire.trace import parse, printed
 
 
 @click.command("trace")

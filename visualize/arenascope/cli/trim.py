@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import click
 
-from arenascope.arenadump import run_arenadump
 from arenascope.cli.progress import waiting
+from arenascope.wire.arenadump import run_arenadump
 
 
 @click.command()
@@ -63,6 +63,6 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     else:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trim import render_trim  # noqa: PLC0415
-        from arenascope.trim_result import parse  # noqa: PLC0415
+        from arenascope.wire.trim_result import parse  # noqa: PLC0415
 
         console().print(render_trim(parse(printed)))

@@ -23,8 +23,8 @@ from arenascope.cli.options import (
 )
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
-from arenascope.timeline.process_group import OfCgroup, OfCommand, OfPid, Watched
-from arenascope.timeline.triggers import When, parse_when
+from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Watched
+from arenascope.watch.triggers import When, parse_when
 
 LEAST: Final = 1 << 20
 EXAMPLE: Final = "peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms"
@@ -124,11 +124,11 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     --objects, as many snapshots read all memory as half of this pays for. A process that is started again goes on as
     the next generation. Forks and workers are one group. Ctrl-C ends the watch.
     """
-    from arenascope.timeline.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
-    from arenascope.timeline.dump_triggered import TriggeredDumps  # noqa: PLC0415
     from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
-    from arenascope.timeline.triggers import Triggers  # noqa: PLC0415
-    from arenascope.timeline.watch import Bell, Watch, boot_id  # noqa: PLC0415
+    from arenascope.watch.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
+    from arenascope.watch.dump_triggered import TriggeredDumps  # noqa: PLC0415
+    from arenascope.watch.loop import Bell, Watch, boot_id  # noqa: PLC0415
+    from arenascope.watch.triggers import Triggers  # noqa: PLC0415
 
     given = [each for each in (pid, name, cgroup) if each is not None]
     if len(given) != 1:
@@ -156,7 +156,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
 
 def _refuse_unprofiled(pid: str, how: list[str]) -> None:
     """One process has a profile, or has not; of a group, each is told of."""
-    from arenascope.profiles.from_json import read_profile  # noqa: PLC0415
+    from arenascope.wire.profile_json import read_profile  # noqa: PLC0415
 
     profile = read_profile(pid, how)  # ArenascopeError: there is none
     if not (profile.on and profile.mean):

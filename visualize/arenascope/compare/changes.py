@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from arenascope import dump_records as fmt
 from arenascope.compare.comparability import elapsed_s, notes, same_layout, same_process
 from arenascope.compare.digest import NOTHING, UNKNOWN, Portion
+from arenascope.wire import dump_records as fmt
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

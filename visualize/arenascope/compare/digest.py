@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arenascope import dump_records as fmt
 from arenascope import rows
-from arenascope.graph import owner_words
-from arenascope.owners import owner_at, owner_key
-from arenascope.summary import objects_by_type
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.graph import owner_words
+from arenascope.wire.owners import owner_at, owner_key
+from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from arenascope.dump import Dump, Records
-    from arenascope.summary import Arena, Objects, Summary
+    from arenascope.wire.dump import Dump, Records
+    from arenascope.wire.summary import Arena, Objects, Summary
 
 NO_TYPE = "type not known"
 NOBODY = ("lost", "others")

@@ -11,10 +11,10 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from arenascope import __version__
-from arenascope.arenadump import find_arenadump, run_arenadump
 from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
 from arenascope.extras import EXTRAS, line_to_type
+from arenascope.wire.arenadump import find_arenadump, run_arenadump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

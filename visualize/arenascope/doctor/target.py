@@ -14,13 +14,13 @@ from arenascope.coverage import total
 from arenascope.doctor.check import Check, Status
 from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
-from arenascope.summary import parse, printed
-from arenascope.timeline.process_group import files_of
+from arenascope.watch.process_group import files_of
+from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arenascope.summary import Summary
+    from arenascope.wire.summary import Summary
 
 DEBUG_DIRECTORY: Final = "/usr/lib/debug/.build-id"
 # Says that it is there, then waits for its stdin to close: it ends with us, however we end.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arenascope.experiment.result import Result
     from arenascope.experiment.results_dir import Store
     from arenascope.experiment.spec import Configuration, Spec
-    from arenascope.summary import Summary
+    from arenascope.wire.summary import Summary
 
     Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from arenascope.experiment.analysis import CPU
 from arenascope.humanize import printable
-from arenascope.report import charts
-from arenascope.report.charts import GRID, INK
+from arenascope.report.charts import matplotlib_charts as charts
+from arenascope.report.charts.matplotlib_charts import GRID, INK
 from arenascope.report.colours import APPEARANCES, PARTS
 from arenascope.rows import BAR
 

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from arenascope.agent import find_agent
 from arenascope.elf import machine
 from arenascope.errors import ArenascopeError, Code
+from arenascope.wire.agent import find_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Final, Optional
 
-from arenascope.arenadump import run_arenadump
-from arenascope.dump import Dump
 from arenascope.errors import ArenascopeError, Code
-from arenascope.json_decode import DecodeError, decode
 from arenascope.private_files import write_json
-from arenascope.summary import Summary, document_of
+from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire.dump import Dump
+from arenascope.wire.json_decode import DecodeError, decode
+from arenascope.wire.summary import Summary, document_of
 
 DUMP: Final = "dump.arenascope"
 LEDGER: Final = "ledger.json"

@@ -17,10 +17,10 @@ from arenascope.experiment.columns import bare, heading, interval, is_alike, mar
 from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.humanize import plural, printable, size
-from arenascope.report.charts import for_page
+from arenascope.report.charts.matplotlib_charts import for_page
 from arenascope.report.colours import classes, properties
-from arenascope.report.environment import templates
-from arenascope.report.html import STATIC
+from arenascope.report.page.environment import templates
+from arenascope.report.page.html import STATIC
 from arenascope.rows import BY_NAME
 
 if TYPE_CHECKING:

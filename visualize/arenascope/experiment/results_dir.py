@@ -20,8 +20,8 @@ from arenascope.experiment.plan import Planned, plan
 from arenascope.experiment.result import Result
 from arenascope.experiment.sampler import Sample
 from arenascope.experiment.spec import Spec, parse
-from arenascope.json_decode import DecodeError, decode
 from arenascope.private_files import check_own, create_text, is_own, write_json
+from arenascope.wire.json_decode import DecodeError, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from arenascope.experiment.final_snapshot import DUMP
 from arenascope.private_files import write_page
-from arenascope.report.html import render
-from arenascope.report.model import build
-from arenascope.snapshot import take_snapshot
+from arenascope.report.page.html import render
+from arenascope.report.page.model import build
+from arenascope.wire.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

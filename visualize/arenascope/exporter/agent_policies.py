@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.policy import NO_AGENT, Policy, ask
+from arenascope.wire.policy import NO_AGENT, Policy, ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arenascope.timeline.process_group import Identity, Process
+    from arenascope.watch.process_group import Identity, Process
 
 PATIENCE: Final = 1.0  # seconds, for each of three answers: a connection, a greeting, the policy
 REST: Final = 100.0  # seconds of rest for each second that we waited for nothing

@@ -12,14 +12,14 @@ from arenascope.coverage import total
 from arenascope.exporter.poller import alive
 from arenascope.humanize import printable
 from arenascope.rows import RESIDENT
-from arenascope.timeline.poll_one import spent
+from arenascope.watch.poll import spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from arenascope.exporter.poller import Board, Latest
-    from arenascope.policy import Policy
-    from arenascope.summary import Arena, Rows
+    from arenascope.wire.policy import Policy
+    from arenascope.wire.summary import Arena, Rows
 
     Samples = Iterator[tuple[tuple[str, ...], Optional[float]]]  # own labels, and a value
 

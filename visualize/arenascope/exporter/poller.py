@@ -16,18 +16,18 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.exporter.agent_policies import Agents
 from arenascope.findings import Facts, judge
 from arenascope.humanize import printable
-from arenascope.summary import parse, printed
-from arenascope.timeline.poll_one import spent
-from arenascope.timeline.process_group import process_at
-from arenascope.timeline.watch import LOST, SHARE, Pace
+from arenascope.watch.loop import LOST, SHARE, Pace
+from arenascope.watch.poll import spent
+from arenascope.watch.process_group import process_at
+from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from arenascope.policy import Policy
-    from arenascope.summary import Summary
-    from arenascope.timeline.process_group import Identity, Process, Watched
-    from arenascope.timeline.watch import Bell
+    from arenascope.watch.loop import Bell
+    from arenascope.watch.process_group import Identity, Process, Watched
+    from arenascope.wire.policy import Policy
+    from arenascope.wire.summary import Summary
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED, NOTABLE
-from arenascope.graph import owner_name
 from arenascope.humanize import count, plural, printable, size
 from arenascope.trim_commands import trim_command
+from arenascope.wire.graph import owner_name
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.summary import Arena
+    from arenascope.wire.summary import Arena
 
 DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
 LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)

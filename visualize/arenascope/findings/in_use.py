@@ -10,16 +10,16 @@ from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.next_steps import java_native, of_growth, of_leaks, of_owners, of_runtime, of_sites, runtimes
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.graph import owner_name
 from arenascope.humanize import count, plural, printable, share, size
 from arenascope.rows import RESIDENT
-from arenascope.summary import objects_by_type
 from arenascope.trim_commands import living_pid
+from arenascope.wire.graph import owner_name
+from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
     from arenascope.findings.finding import Step
     from arenascope.findings.inputs import Facts
-    from arenascope.summary import ChunkSize
+    from arenascope.wire.summary import ChunkSize
 
 USED: Final = 0.1  # of Rss: what is in use, and is less, is not named unless it is the largest row
 MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from arenascope.coverage import total, whole_of
 
 if TYPE_CHECKING:
-    from arenascope.summary import AnonymousMapping, Arena, Summary
+    from arenascope.wire.summary import AnonymousMapping, Arena, Summary
 
 ANONYMOUS: Final = "anonymous memory"
 MIB: Final = 1 << 20

@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from arenascope.findings.finding import Step
-from arenascope.summary import objects_by_type
 from arenascope.trim_commands import living_pid
+from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.summary import Runtime
+    from arenascope.wire.summary import Runtime
 
 RESTART: Final = "Then start the program again from the same shell."
 # Among Node's own options only, which stand before the program's name: an argument of the program means nothing to

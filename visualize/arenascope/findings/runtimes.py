@@ -12,7 +12,7 @@ from arenascope.humanize import UNKNOWN, count, plural, printable, share, size
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.summary import Objects, ObjectType, Runtime
+    from arenascope.wire.summary import Objects, ObjectType, Runtime
 
 NAMES: Final = {
     "jvm": "Java",

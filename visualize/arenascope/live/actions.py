@@ -10,13 +10,13 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
-from arenascope.arenadump import run_arenadump, run_program
 from arenascope.errors import ArenascopeError
 from arenascope.humanize import printable, size
-from arenascope.trim_result import parse
+from arenascope.wire.arenadump import run_arenadump, run_program
+from arenascope.wire.trim_result import parse
 
 if TYPE_CHECKING:
-    from arenascope.timeline.process_group import Process
+    from arenascope.watch.process_group import Process
 
 Action = Callable[["Process"], str]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar
 from textual.app import App
 from textual.binding import Binding
 
-from arenascope.arenadump import leaving
 from arenascope.humanize import printable
 from arenascope.live.actions import ACTIONS, carried_out
 from arenascope.live.process_history import Story
 from arenascope.live.profile_jobs import ProfileJobs
 from arenascope.live.scheduler import Hands
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question
+from arenascope.wire.arenadump import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from arenascope.live.columns import Choice
     from arenascope.live.process_table import Processes
     from arenascope.live.screens import LinesScreen
-    from arenascope.timeline.process_group import Process
+    from arenascope.watch.process_group import Process
 
 
 class Live(App[int]):

@@ -12,9 +12,9 @@ from arenascope.compare import compare
 from arenascope.errors import ArenascopeError
 from arenascope.live.process_table import PAGE
 from arenascope.profiles.site_digest import Stacks, group_of
-from arenascope.timeline.poll_one import still, take
-from arenascope.timeline.process_group import process_at
-from arenascope.timeline.watch import LOST
+from arenascope.watch.loop import LOST
+from arenascope.watch.poll import still, take
+from arenascope.watch.process_group import process_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from arenascope.compare.changes import Comparison
     from arenascope.compare.digest import Group
-    from arenascope.dump import Dump
-    from arenascope.summary import Summary
-    from arenascope.timeline.process_group import Process
     from arenascope.timeline.store import Taken
+    from arenascope.watch.process_group import Process
+    from arenascope.wire.dump import Dump
+    from arenascope.wire.summary import Summary
 
 TICKS: Final = 300  # of Rss
 WINDOW: Final = 600.0  # seconds: growth is told since the oldest snapshot in it

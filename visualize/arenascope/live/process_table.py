@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import shortened
 from arenascope.errors import ArenascopeError, Code
-from arenascope.summary import parse, printed
-from arenascope.timeline.poll_one import still
-from arenascope.timeline.process_group import PROC, Process, all_processes, cgroups_of
-from arenascope.timeline.watch import LOST
+from arenascope.watch.loop import LOST
+from arenascope.watch.poll import still
+from arenascope.watch.process_group import PROC, Process, all_processes, cgroups_of
+from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from arenascope.summary import Summary
-    from arenascope.timeline.process_group import Identity
+    from arenascope.watch.process_group import Identity
+    from arenascope.wire.summary import Summary
 
 PAGE: Final = os.sysconf("SC_PAGESIZE")
 AGAIN: Final = 60.0  # seconds until a process at which no snapshot was possible is tried again

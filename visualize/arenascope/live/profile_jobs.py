@@ -9,14 +9,14 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Final
 
-from arenascope.arenadump import PROGRAM, find_arenadump, leaving
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.live.actions import new_file
-from arenascope.timeline.poll_one import still
+from arenascope.watch.poll import still
+from arenascope.wire.arenadump import PROGRAM, find_arenadump, leaving
 
 if TYPE_CHECKING:
-    from arenascope.timeline.process_group import Identity, Process
+    from arenascope.watch.process_group import Identity, Process
 
 NAP: Final = 0.05  # seconds
 LAST: Final = 2.0  # seconds for the profiles to end when the view ends

@@ -11,16 +11,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from arenascope.arenadump import leaving
 from arenascope.live.cpu_budget import SHARE, START, Purse, of_snapshots
-from arenascope.timeline.poll_one import spent
+from arenascope.watch.poll import spent
+from arenascope.wire.arenadump import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from arenascope.live.process_history import Story
     from arenascope.live.process_table import Entry, Processes
-    from arenascope.timeline.process_group import Identity
+    from arenascope.watch.process_group import Identity
 
 SLOWEST: Final = 10.0  # seconds: what is seen at once is never older, whatever it costs
 DRAWN: Final = 0.5  # seconds between two drawings, at least

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from arenascope.profiles.language import UNKNOWN, has_java, language_of
-from arenascope.profiles.model import MISSING
+from arenascope.wire.profile import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arenascope.profiles.model import Module, Profile, Site, StackFrame
+    from arenascope.wire.profile import Module, Profile, Site, StackFrame
 
 DEEPEST: Final = 512  # functions of a stack; of a deeper one the outermost and the innermost, half of them each
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from arenascope.profiles.language import CHOICES, within
-from arenascope.profiles.model import NATIVE, SourceLine, StackFrame
+from arenascope.wire.profile import NATIVE, SourceLine, StackFrame
 
 if TYPE_CHECKING:
     import re
 
-    from arenascope.profiles.model import Profile
+    from arenascope.wire.profile import Profile
 
 HIDDEN: Final = (StackFrame(0, None, (SourceLine("(hidden functions alone)"),)),)
 

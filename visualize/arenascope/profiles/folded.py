@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from arenascope.humanize import printable
 
 if TYPE_CHECKING:
-    from .model import Profile
+    from arenascope.wire.profile import Profile
 
 
 def folded(profile: Profile, measure: str) -> str:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from arenascope.profiles.model import NATIVE, SourceLine, StackFrame
+from arenascope.wire.profile import NATIVE, SourceLine, StackFrame
 
 if TYPE_CHECKING:
-    from arenascope.profiles.model import Profile
+    from arenascope.wire.profile import Profile
 
 INTERPRETED: Final = {"python": "Python", "ruby": "Ruby"}
 BY_ENDING: Final = {"go": "Go", "rs": "Rust"}  # of the source file

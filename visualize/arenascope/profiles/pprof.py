@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from .model import MEASURES, SourceLine
+from arenascope.wire.profile import MEASURES, SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from .model import Module, Profile, Share, StackFrame
+    from arenascope.wire.profile import Module, Profile, Share, StackFrame
 
 UNITS = {"alloc_objects": "count", "alloc_space": "bytes", "inuse_objects": "count", "inuse_space": "bytes"}
 # Numbers of fields: of Profile, and of the messages in it.

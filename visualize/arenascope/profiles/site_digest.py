@@ -8,18 +8,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Final
 
-from arenascope import dump_records as fmt
 from arenascope.compare.digest import NOTHING, UNKNOWN, Group, Named, Portion
 from arenascope.errors import ArenascopeError
-from arenascope.profiles.from_json import profile_of, read_profile
-from arenascope.profiles.model import NATIVE
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.profile import NATIVE
+from arenascope.wire.profile_json import profile_of, read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from arenascope.compare.digest import Digest
-    from arenascope.dump import Dump
-    from arenascope.profiles.model import Profile, Site, StackFrame
+    from arenascope.wire.dump import Dump
+    from arenascope.wire.profile import Profile, Site, StackFrame
 
     Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from arenascope.humanize import short_name
-from arenascope.profiles.model import SourceLine
+from arenascope.wire.profile import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arenascope.profiles.model import Module, Profile, Site, StackFrame
+    from arenascope.wire.profile import Module, Profile, Site, StackFrame
 
 AROUND: Final = 3  # lines that are shown before and behind one that counts
 

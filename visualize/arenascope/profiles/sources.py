@@ -55,7 +55,7 @@ def rights_of(target: str) -> Rights | None:
     """
     if os.geteuid() != 0:
         return None
-    from arenascope.snapshot import is_dump  # noqa: PLC0415 - numpy comes with it, which only `list` has need of
+    from arenascope.wire.snapshot import is_dump  # noqa: PLC0415 - numpy comes with it, which only `list` has need of
 
     process = re.fullmatch("[0-9]+", target)
     return _of_process(int(target)) if process and not is_dump(target) else _of_file(target)

@@ -9,15 +9,15 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from arenascope.graph import owner_words
 from arenascope.humanize import count, plural, printable, size
+from arenascope.wire.graph import owner_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
-    from arenascope.graph import Leaks, Owners, Several, Types, Why
+    from arenascope.wire.graph import Leaks, Owners, Several, Types, Why
 
 SHOWN_TYPES: Final = 20
 SHOWN_SUMS: Final = 30

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.profiles.model import Profile
     from arenascope.profiles.source_lines import Listing
     from arenascope.profiles.sources import Rights
+    from arenascope.wire.profile import Profile
 
 SHOWN: Final = 10  # functions
 WIDEST: Final = 300  # characters of a line

@@ -11,17 +11,17 @@ from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
-from arenascope.profiles.from_json import UNRECORDED, UNSAMPLED
-from arenascope.profiles.model import IN_BYTES, rows
 from arenascope.render.terminal import Uncut
+from arenascope.wire.profile import IN_BYTES, rows
+from arenascope.wire.profile_json import UNRECORDED, UNSAMPLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
-    from arenascope.profiles.from_json import ReadProfile
-    from arenascope.profiles.model import Profile
+    from arenascope.wire.profile import Profile
+    from arenascope.wire.profile_json import ReadProfile
 
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"

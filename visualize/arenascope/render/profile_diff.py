@@ -13,8 +13,8 @@ from arenascope.render.profile import render_head
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arenascope.graph import GraphTarget
-    from arenascope.profiles.from_json import ReadProfile
+    from arenascope.wire.graph import GraphTarget
+    from arenascope.wire.profile_json import ReadProfile
 
 
 def render_diff_head(before: ReadProfile, after: ReadProfile) -> Text:

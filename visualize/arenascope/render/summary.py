@@ -15,8 +15,8 @@ from arenascope.render.terminal import STYLES, Fitting, known_first, plain_table
 from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT
 from arenascope.stranded_classes import by_chunks
-from arenascope.summary import objects_by_type
 from arenascope.trim_commands import trim_command
+from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from arenascope.summary import (
+    from arenascope.wire.summary import (
         Absent,
         AnonymousMapping,
         Arena,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from rich.text import Text
 
-from arenascope import dump_records as fmt
 from arenascope.coverage import shortened, total
 from arenascope.humanize import (
     UNKNOWN,
@@ -29,6 +28,7 @@ from arenascope.humanize import (
 from arenascope.render.terminal import STYLES, known_first
 from arenascope.report.colours import APPEARANCES, Colour
 from arenascope.rows import RESIDENT
+from arenascope.wire import dump_records as fmt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,15 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, printable, short_name, size, span
-from arenascope.profiles.from_json import UNRECORDED
 from arenascope.render.terminal import Uncut
+from arenascope.wire.profile_json import UNRECORDED
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from arenascope.graph import Sum
-    from arenascope.profiles.model import StackFrame
-    from arenascope.trace.from_json import Trace, TraceSite
+    from arenascope.wire.graph import Sum
+    from arenascope.wire.profile import StackFrame
+    from arenascope.wire.trace import Trace, TraceSite
 
 NO_END: Final = (
     "The record has no end: the process still runs, was killed, or ended without exit(). The last events are missing: "

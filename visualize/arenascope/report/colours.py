@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import dump_records as fmt
 from arenascope import rows
+from arenascope.wire import dump_records as fmt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,21 +15,22 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from arenascope.arenadump import run_arenadump
 from arenascope.compare import compare
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.humanize import printable
 from arenascope.private_files import create
-from arenascope.report import charts, histograms
+from arenascope.report.charts import histograms
+from arenascope.report.charts import matplotlib_charts as charts
 from arenascope.report.colours import BACKGROUND
-from arenascope.report.compare import changes
-from arenascope.report.inputs import PageFacts
-from arenascope.report.legend import STATES, legend
-from arenascope.report.map_areas import TITLES
-from arenascope.report.map_data import DumpPages
-from arenascope.report.map_order import regions
-from arenascope.report.page_colours import encoded, linear, rgb
+from arenascope.report.map.areas import TITLES
+from arenascope.report.map.data import DumpPages
+from arenascope.report.map.legend import STATES, legend
+from arenascope.report.map.order import regions
+from arenascope.report.map.page_colours import encoded, linear, rgb
+from arenascope.report.page.compare import changes
+from arenascope.report.page.inputs import PageFacts
+from arenascope.wire.arenadump import run_arenadump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from arenascope.report.map_order import Regions
-    from arenascope.snapshot import TakenDump
+    from arenascope.report.map.order import Regions
+    from arenascope.wire.snapshot import TakenDump
 
 ACROSS: Final = 1600  # pixels of the map, at most
 ASPECT: Final = 2

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Charts: distributions of sizes, and areas over time."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The page of a timeline."""

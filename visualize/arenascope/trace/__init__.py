@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The trace of a process: every malloc and free."""

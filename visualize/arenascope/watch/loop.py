@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""The loop of `arenascope watch`: a poll, then a pause so long that all polls together cost next to nothing."""
+
+from __future__ import annotations
+
+import select
+import signal
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Final
+
+from arenascope.errors import ArenascopeError, Code
+from arenascope.humanize import duration, span
+from arenascope.profiles.site_digest import Stacks
+from arenascope.signals import waking
+from arenascope.timeline.store import NoRoomError, Poll
+from arenascope.watch.poll import spent, take
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from arenascope.timeline.store import Taken, TimelineStore
+    from arenascope.watch.dump_triggered import TriggeredDumps
+    from arenascope.watch.kernel_events import Alarms
+    from arenascope.watch.process_group import Identity, Process, Watched
+    from arenascope.wire.dump import Dump
+    from arenascope.wire.summary import Summary
+
+POLL: Final = 1.0  # seconds between two questions whether a limit is met
+LONGEST: Final = 86400.0  # seconds that one wait lasts
+POLL_SHARE: Final = 0.001  # of a processor, that these questions cost at most
+SHARE: Final = 0.005  # of a processor
+MOST: Final = 64  # processes of a poll: the largest
+ANNOUNCED: Final = 1.5  # the interval is said again when it has changed by this factor
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+LOST: Final = (Code.TARGET_GONE, Code.NO_TARGET)
+
+
+def _is_end(error: ArenascopeError) -> bool:
+    """Whether a process has ended, or we are to end: by a signal that arenadump had, too."""
+    return error.code in LOST or error.code > 128  # noqa: PLR2004 - as a shell counts signals
+
+
+def boot_id() -> str:
+    """Which start of the machine this is."""
+    return BOOT.read_text(encoding="ascii").strip()
+
+
+class Bell:
+    """SIGINT and SIGTERM end a pause, and a watch after the poll that is under way."""
+
+    def __init__(self) -> None:
+        """It has not rung."""
+        self.rung = False
+        self._woken: int | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[Bell]:
+        """For as long as this lasts."""
+
+        def ring(_: int, __: object) -> None:
+            self.rung = True
+
+        with waking(dict.fromkeys((signal.SIGINT, signal.SIGTERM), ring)) as woken:
+            self._woken = woken
+            try:
+                yield self
+            finally:
+                self._woken = None
+
+    def wait(self, seconds: float, alarms: Alarms | None = None) -> None:
+        """Wait so long, or until it rings, or an alarm."""
+        if not self.rung:
+            poll = alarms.poll if alarms else select.poll()
+            if self._woken is not None:
+                poll.register(self._woken, select.POLLIN)
+            woke = {fd for fd, _ in poll.poll(min(max(seconds, 0), LONGEST) * 1000)}
+            if alarms:
+                alarms.heard(woke)
+
+
+class Pace:
+    """Tells the user when polls come less often than was asked for, and why."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        """`say`: tells the user a line."""
+        self._say: Final = say
+        self._announced = 0.0
+
+    def tell(self, every: float, interval: float, cost: float, share: float = SHARE) -> None:
+        """After a poll that cost so much processor time, in seconds. `share`: of a processor, that polls may cost."""
+        announced = self._announced or every
+        if interval > announced * ANNOUNCED or interval < announced / ANNOUNCED:
+            self._announced = interval
+            words = f"a poll costs {duration(cost * 1000)} of processor time: one in {span(interval)}"
+            below = f", and not in {span(every)}, to stay below {100 * share:g} % of a processor"
+            self._say(words + (below if interval > every else ", as was asked for"))
+
+
+class Deep:
+    """When a poll reads all memory, for types and owners: as often as half of the share pays for what this adds."""
+
+    def __init__(self, options: Sequence[str], say: Callable[[str], None]) -> None:
+        """`options`: arenadump's, that such a snapshot has besides. `say`: tells the user a line."""
+        self.options: Final = options
+        self.usual: float | None = None  # what a poll without it costs, seconds
+        self._say: Final = say
+        self._due = 0.0
+        self._announced = 0.0
+
+    def now(self) -> bool:
+        """Whether it is time for one. The first poll is none: it tells what a poll costs without."""
+        return self.usual is not None and time.monotonic() >= self._due
+
+    def plan(self, begun: float, added: float, share: float, interval: float) -> None:
+        """The next one is so late that this one, which began at `begun`, cost this share of a processor at most.
+
+        `added`: processor time, beside that of a usual poll.
+        """
+        every = max(added, 0.0) / share
+        self._due = begun + every
+        every = max(every, interval)
+        if every > self._announced * ANNOUNCED or every < self._announced / ANNOUNCED:
+            self._announced = every
+            words = f"types and owners cost {duration(added * 1000)} of processor time more: "
+            self._say(words + ("in each poll" if every <= interval else f"once in {span(every)}"))
+
+
+class Watch:
+    """Polls until somebody says stop."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - one for each part
+        self,
+        store: TimelineStore,
+        group: Watched,
+        how: Sequence[str],
+        say: Callable[[str], None],
+        triggered: TriggeredDumps | None = None,
+        deep: Sequence[str] = (),
+    ) -> None:
+        """`how`: arenadump's options. `say`: tells the user a line. `triggered`: keeps dumps.
+
+        `deep`: options of snapshots that read all memory, which come less often.
+        """
+        self.store, self.group, self.how, self.say, self.triggered = store, group, how, say, triggered
+        self.deep = Deep(deep, say) if deep else None
+        self.generation, self.before = store.last()
+        self.sites = Stacks()
+        self.missed = 0
+        self.polls = 0
+        self._pace = Pace(say)
+        self._said: set[str] = set()
+        self._members: Sequence[Process] = ()  # that had a snapshot in the last poll
+        self._poll = POLL
+        self._rest = 0.0
+        self._storing = 0.0  # processor time that the last poll took to be stored
+
+    def run(self, every: float, lasting: float | None, bell: Bell) -> int:
+        """Poll by poll. Return the exit code."""
+        end = None if lasting is None else time.monotonic() + lasting
+        while not bell.rung:
+            begun, interval = time.monotonic(), self.poll(every)
+            due = begun + interval
+            until = due if end is None else min(due, end)
+            if not self._wait(until, bell) and until == end:
+                break
+        return Code.IO if self.missed else Code.OK
+
+    def _wait(self, until: float, bell: Bell) -> bool:
+        """Wait until then, or until it rings. True: earlier, because a limit is met that is worth a snapshot."""
+        triggers = self.triggered.triggers if self.triggered else None
+        while not bell.rung and time.monotonic() < until:
+            left = until - time.monotonic()
+            if not triggers or not triggers.polls:
+                bell.wait(left)
+                continue
+            rest = min(left, self._rest)  # an alarm that goes on and on costs no more than a poll in this time
+            bell.wait(rest)
+            bell.wait(min(left, self._poll) - rest, triggers.alarms)
+            begun = time.process_time()
+            if triggers.poll(self._members):
+                return True
+            self._rest = (time.process_time() - begun) / POLL_SHARE
+            self._poll = max(POLL, self._rest)
+        return False
+
+    def poll(self, every: float) -> float:
+        """One poll. Return the seconds until the next one."""
+        started, begun = time.monotonic(), spent()
+        deep = self.deep if self.deep and self.deep.now() else None
+        members = self.group.members()
+        says: list[str] = []
+        before, self._members = self._members, members[:MOST]
+        if self.triggered:
+            # Those that ended since are asked for once more: the kernel may have killed them.
+            alive = {each.identity for each in self._members}
+            ended = [each for each in before if each.identity not in alive]
+            self.triggered.triggers.poll([*self._members, *ended])
+        taken = self._snapshots(self._members, says, deep)
+        if self.triggered:
+            says += self.triggered.besides({snapshot.member.identity for snapshot in taken})
+        if len(members) > MOST:
+            says.append(f"only the {MOST} largest of {len(members)} processes have a snapshot")
+        cost = spent() - begun
+        interval = self._interval(every, self._usual(cost + self._storing, deep))
+        if taken or (self.before and not members):
+            self._number({snapshot.member.identity for snapshot in taken})
+            now = time.time_ns()
+            words = "; ".join(says) or None
+            self._store(
+                Poll(now, self.generation, len(members), round(cost * 1e6), round(interval * 1000), words, taken)
+            )
+        elif not members:
+            self._once("no process of that kind runs: waiting for one")
+        self._storing = spent() - begun - cost
+        usual = self._usual(cost + self._storing, deep)
+        interval = self._interval(every, usual)
+        if deep:
+            deep.plan(started, cost + self._storing - usual, SHARE - usual / interval, interval)
+        elif self.deep and taken:
+            self.deep.usual = usual
+        self._pace.tell(every, interval, usual, self._share)
+        return interval
+
+    @property
+    def _share(self) -> float:
+        """Returns the share of a processor that polls without types and owners may cost."""
+        return SHARE / 2 if self.deep else SHARE
+
+    def _interval(self, every: float, cost: float) -> float:
+        return max(every, cost / self._share)
+
+    @staticmethod
+    def _usual(cost: float, deep: Deep | None) -> float:
+        """What a poll cost, or would have cost without types and owners."""
+        return cost if deep is None or deep.usual is None else min(deep.usual, cost)
+
+    def _snapshots(self, members: Sequence[Process], says: list[str], deep: Deep | None) -> list[Taken]:
+        def keep(process: Process, summary: Summary, dump: Dump) -> None:
+            words = self.triggered.keep_dump(process, summary, dump) if self.triggered else None
+            if words:
+                says.append(words)
+
+        taken = []
+        for process in members:
+            try:
+                snapshot = self._take(process, keep, says, deep)
+            except ArenascopeError as error:
+                if _is_end(error):
+                    continue
+                if not self.polls and len(members) == 1:
+                    raise
+                text = f"no snapshot of process {process.pid}: {str(error).splitlines()[0]}"
+                says.append(text)
+                self._once(text)
+                continue
+            if snapshot:
+                taken.append(snapshot)
+        return taken
+
+    def _take(
+        self,
+        process: Process,
+        keep: Callable[[Process, Summary, Dump], None],
+        says: list[str],
+        deep: Deep | None,
+    ) -> Taken | None:
+        """A snapshot; without types and owners where these cannot be had."""
+        if deep:
+            try:
+                return take(process, [*self.how, *deep.options], keep, self.sites)
+            except ArenascopeError as error:
+                if _is_end(error):
+                    raise
+                text = f"no types and owners of process {process.pid}: {str(error).splitlines()[0]}"
+                says.append(text)
+                self._once(text)
+        return take(process, self.how, keep, self.sites)
+
+    def _number(self, alive: set[Identity]) -> None:
+        """A generation lasts as long as one of its processes is there at the next poll, too."""
+        if alive and not alive & self.before:
+            self.generation += 1
+            if self.polls:
+                self.say(f"generation {self.generation}: other processes than before")
+        if alive != self.before:
+            self.store.forget(alive)
+            if self.triggered:
+                self.triggered.triggers.forget(alive)
+        self.before = alive
+
+    def _store(self, poll: Poll) -> None:
+        problem = self._add(poll)
+        while problem and self.store.make_room(poll.time_ns):
+            problem = self._add(poll)
+        if problem is None:
+            self.polls += 1
+            return
+        self.missed += 1
+        self._once(f"{problem}: this poll is not kept; those before it are")
+
+    def _add(self, poll: Poll) -> NoRoomError | None:
+        try:
+            self.store.add(poll)
+        except NoRoomError as error:
+            return error
+        return None
+
+    def _once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)

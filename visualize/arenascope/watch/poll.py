@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""One snapshot of one process for a timeline, in the mode that disturbs it least."""
+
+from __future__ import annotations
+
+import io
+import resource
+import time
+from contextlib import redirect_stderr
+from typing import TYPE_CHECKING, Callable
+
+from arenascope.compare import digest_of
+from arenascope.findings import Facts, judge
+from arenascope.timeline.store import Member, Taken
+from arenascope.watch.process_group import process_at
+from arenascope.wire.snapshot import take_snapshot
+from arenascope.wire.summary import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arenascope.profiles.site_digest import Stacks
+    from arenascope.watch.process_group import Process
+    from arenascope.wire.dump import Dump
+    from arenascope.wire.summary import Summary
+
+
+def spent() -> float:
+    """Processor time of this process and of the children that it has waited for, seconds."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def still(process: Process) -> bool:
+    """Whether the process runs, and its PID is not another's."""
+    now = process_at(process.pid)
+    return now is not None and now.identity == process.identity
+
+
+def take(
+    process: Process,
+    how: Sequence[str],
+    also: Callable[[Process, Summary, Dump], None] | None = None,
+    sites: Stacks | None = None,
+) -> Taken | None:
+    """None: the process has ended, and its PID may be another's. ArenascopeError: the snapshot is not possible.
+
+    `also` gets what the snapshot has found, while its dump is open. `sites` knows the call stacks of snapshots before;
+    without it, none are kept.
+    """
+    member = Member(process.identity, process.parent, process.comm, process.exe, process.cmdline)
+    with redirect_stderr(io.StringIO()):  # the remarks of each snapshot are those of the first
+        snapshot = take_snapshot(str(process.pid), how)
+        summary = summarize(snapshot.dump, from_dump=False)
+    if not still(process):
+        return None
+    if also:
+        also(process, summary, snapshot.dump)
+    digest = digest_of(snapshot.dump, summary)
+    with redirect_stderr(io.StringIO()):
+        stacks = sites.of(snapshot.dump) if sites else None
+    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}
+    return Taken(member, digest, digest.who.time_ns or time.time_ns(), findings, stacks)

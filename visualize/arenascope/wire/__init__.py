@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Starting arenadump, and decoding what it says and writes. Nothing else does either."""

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""A profile from what `arenadump sites --json` prints (docs/profile.schema.json)."""
+
+# As decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Optional, Union
+
+from arenascope.humanize import count
+from arenascope.profiles.language import INTERPRETED
+from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire.graph import GraphTarget, Sum
+from arenascope.wire.json_decode import answer, document
+from arenascope.wire.profile import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread, apart
+
+SCHEMA: Final = "arenascope.profile/1"
+UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
+UNRECORDED: Final = (
+    "No allocation was recorded. Where a program has another malloc than glibc's, there is none to record"
+)
+HOOKED: Final = {
+    "slots": "hooks in slots: calls through pointers that were copied before are not seen",
+    "entries": "hooks at the entries of malloc and its kin: calls through pointers are seen, too",
+}
+
+
+@dataclass(frozen=True)
+class ReadModule:
+    """An object in which code is; addresses are hexadecimal."""
+
+    path: str
+    build_id: str
+    start: str
+    end: str
+    bias: str
+
+
+@dataclass(frozen=True)
+class ReadFunction:
+    """A function at an address. None: not known."""
+
+    name: Optional[str]
+    file: Optional[str]
+    line: Optional[int]
+    inlined: bool
+
+
+@dataclass(frozen=True)
+class ReadFrame:
+    """A return address: in a module's own addresses, or (None) in the process's. Or a line of interpreted code."""
+
+    module: Optional[int]
+    offset: str
+    language: str
+    functions: tuple[ReadFunction, ...]
+
+
+@dataclass(frozen=True)
+class ReadPinned:
+    """What a site's chunks in use keep: pages, and bytes. None: not known."""
+
+    pinned: Optional[int]
+    stranded: Optional[int]
+    pages: Optional[int]
+    pages_stranded: Optional[int]
+    returned: Optional[int]
+
+
+@dataclass(frozen=True)
+class ReadThread:
+    """A thread that was seen to allocate. None: not known; the name: of a thread that has ended, too."""
+
+    tid: Optional[int]
+    name: Optional[str]
+
+
+@dataclass(frozen=True)
+class ReadShare:
+    """What a thread has of a site. None: it is not known which."""
+
+    thread: Optional[int]
+    in_use: Sum
+    allocated: Sum
+
+
+@dataclass(frozen=True)
+class ReadSite:
+    """A stack, innermost frame first, and what stands for it."""
+
+    in_use: Sum
+    allocated: Sum
+    pinned: ReadPinned
+    threads: tuple[ReadShare, ...]
+    complete: bool
+    stack: int
+
+
+@dataclass(frozen=True)
+class ReadInterpreter:
+    """One that is there, and whose frames are not known; None: neither is its release."""
+
+    language: str
+    release: Optional[str]
+
+    def __str__(self) -> str:
+        """What a reader is told."""
+        release = f"{self.release}" if self.release else "of an unknown release"
+        return f"{INTERPRETED.get(self.language, self.language)} {release}: its frames are not known"
+
+
+@dataclass(frozen=True)
+class ReadStacks:
+    """All stacks: each is a frame and another stack, that of its caller."""
+
+    frame: tuple[int, ...]
+    caller: tuple[Optional[int], ...]
+
+
+@dataclass(frozen=True)
+class ReadProfile:
+    """All of it; bytes are those of chunks, headers included."""
+
+    target: GraphTarget
+    time: Optional[str]
+    started: Optional[str]
+    on: bool
+    every_page: bool
+    hooks: str
+    page_rate: int
+    mean: int
+    checked: int
+    wrong: int
+    known: Sum
+    unseen: Sum
+    without_stack: Sum
+    allocated_without_stack: Sum
+    unknown_interpreters: tuple[ReadInterpreter, ...]
+    threads: tuple[ReadThread, ...]
+    modules: tuple[ReadModule, ...]
+    frames: tuple[ReadFrame, ...]
+    stacks: ReadStacks
+    sites: tuple[ReadSite, ...]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether allocations are sampled: what was allocated is known by that alone."""
+        return self.mean > 0
+
+    @property
+    def cut(self) -> str:
+        """What a reader is told of stacks that lack outer frames; empty: none does."""
+        cut = sum(not site.complete for site in self.sites)
+        return f"{count(cut)} of {count(len(self.sites))} stacks lack outer frames" if cut else ""
+
+    @property
+    def hooked(self) -> str:
+        """What a reader is told of how calls of malloc were seen; empty: it is not known."""
+        return HOOKED[self.hooks]
+
+
+def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
+    """What arenadump says of a target; `how` and `descriptors` are for run_arenadump."""
+    text = run_arenadump(["sites", "--json", "--tree", *how, "--", target], descriptors)
+    return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
+
+
+def profile_of(read: ReadProfile) -> Profile:
+    """The same as stacks with their measures, as the formats of other tools have them."""
+    frames = frames_of(read.modules, read.frames)
+    threads: list[StackThread] = []
+    for each in read.threads:  # of one id in the order in which they were seen
+        number = 1 + sum(before.tid == each.tid for before in threads)
+        threads.append(StackThread(each.tid, each.name, number))
+    sites = [
+        Site(
+            stack_of(site.stack, read.stacks, frames),
+            {
+                **_values(site, read),
+                **{name: value for name in KEPT if (value := getattr(site.pinned, name)) is not None},
+            },
+            tuple(
+                Share(threads[each.thread] if each.thread is not None else None, _values(each, read))
+                for each in site.threads
+            ),
+            site.complete,
+        )
+        for site in read.sites
+    ]
+    return Profile(
+        sites, _nanoseconds(read.started), _nanoseconds(read.time), read.mean, _comments(read), sampled=read.sampled
+    )
+
+
+def _values(answer: Union[ReadSite, ReadShare], read: ReadProfile) -> dict[str, int]:
+    """In the order of MEASURES. Without samples arenadump says 0 for what was allocated, which is not known."""
+    allocated = {"alloc_objects": answer.allocated.count, "alloc_space": answer.allocated.bytes} if read.sampled else {}
+    return {**allocated, "inuse_objects": answer.in_use.count, "inuse_space": answer.in_use.bytes}
+
+
+def frames_of(modules: Sequence[ReadModule], frames: Sequence[ReadFrame]) -> list[StackFrame]:
+    """All frames, by their index."""
+    made = [Module(m.path, m.build_id, int(m.start, 16), int(m.end, 16), int(m.bias, 16)) for m in modules]
+    (named,) = apart([[_frame(frame, made) for frame in frames]])
+    return list(named)
+
+
+def stack_of(stack: Optional[int], stacks: ReadStacks, frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The frames of a stack, innermost first; of one that is not known, none."""
+    return tuple(_frames(stack, stacks, frames))
+
+
+def _frames(stack: Optional[int], stacks: ReadStacks, frames: Sequence[StackFrame]) -> Iterator[StackFrame]:
+    at = stack
+    while at is not None:
+        yield frames[stacks.frame[at]]
+        at = stacks.caller[at]
+
+
+def _frame(frame: ReadFrame, modules: list[Module]) -> StackFrame:
+    module = modules[frame.module] if frame.module is not None else None
+    lines = tuple(SourceLine(f.name or "", f.file or "", f.line or 0) for f in frame.functions)
+    return StackFrame(int(frame.offset, 16) + (module.bias if module else 0), module, lines, frame.language)
+
+
+def _nanoseconds(time: Optional[str]) -> int:
+    if time is None:
+        return 0
+    when = dt.datetime.fromisoformat(time.replace("Z", "+00:00"))
+    # Not by timestamp(): a float has 53 bits, and these are 61.
+    return (when - dt.datetime.fromtimestamp(0, dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1000
+
+
+def _comments(read: ReadProfile) -> list[str]:
+    how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
+    return [
+        f"in use: {how}",
+        *([read.hooked] if read.hooked else []),
+        f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
+        *_allocated_without(read),
+        f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
+        *([read.cut] if read.cut else []),
+        *map(str, read.unknown_interpreters),
+    ]
+
+
+def _allocated_without(read: ReadProfile) -> list[str]:
+    if not read.sampled:
+        return [UNSAMPLED]
+    without = read.allocated_without_stack
+    return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"]

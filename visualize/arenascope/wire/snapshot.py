@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""From what people type (a PID, a core file, a dump file) to a Dump: arenadump does the inspecting."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
+
+from arenascope.wire import dump_records as fmt
+from arenascope.wire.arenadump import run_arenadump, to_stderr
+from arenascope.wire.dump import Dump
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class TakenDump(NamedTuple):
+    """The dump of a snapshot."""
+
+    dump: Dump
+    from_dump: bool  # the target is a dump file: the snapshot was taken earlier
+
+
+def is_dump(target: str) -> bool:
+    """Whether the target is a file that begins as a dump does. A number is a PID, unless it is written as a path."""
+    if re.fullmatch("[0-9]+", target):
+        return False
+    try:
+        # Not blocking: the name may be a FIFO's.
+        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False  # arenadump says what is wrong with it
+    try:
+        return os.read(fd, len(fmt.MAGIC) - 1) == fmt.MAGIC[:-1]  # one that lost its newline in a transfer, too
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def take_snapshot(target: str, options: Sequence[str] = ()) -> TakenDump:
+    """Inspect the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
+
+    What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
+    The dump has no name: the mapping alone keeps it.
+    """
+    (snapshot,) = take_all([(target, options)])
+    return snapshot
+
+
+def take_all(asked: Sequence[tuple[str, Sequence[str]]], remark: Callable[[str], None] = to_stderr) -> list[TakenDump]:
+    """As take_snapshot() of each target and its options. arenadump starts once for all the dump files."""
+    paths = [target for target, _ in asked if is_dump(target)]
+    dumps = iter(Dump.opened(paths) if paths else ())
+    return [
+        TakenDump(next(dumps), from_dump=True) if target in paths else _taken(target, options, remark)
+        for target, options in asked
+    ]
+
+
+def _taken(target: str, options: Sequence[str], remark: Callable[[str], None]) -> TakenDump:
+    with tempfile.TemporaryFile() as file:
+        run_arenadump(["dump", *options, "-o", "-", "--", target], output=file.fileno(), remark=remark)
+        return TakenDump(Dump(target, file.fileno()), from_dump=False)
