@@ -34,9 +34,9 @@ from typing import Any
 # By its path, from wherever it is run.
 sys.path.insert(0, str(Path(__file__).parent))
 from tools import debian, redises
+from tools.paths import ROOT
 from tools.stage import until
 
-ROOT = Path(__file__).resolve().parents[1]
 PUMA_RU = ROOT / "visualize/arenascope/experiment/workloads/puma.ru"
 ARENASCOPE = ROOT / ".venv/bin/arenascope"
 

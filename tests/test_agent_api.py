@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tools import harness, programs
+from tools.paths import ROOT
 from tools.stage import Stage, in_use, until
 
 UNSUPPORTED, IO = 5, 8  # exit codes
@@ -22,7 +23,7 @@ UNSUPPORTED, IO = 5, 8  # exit codes
 
 def arenascope(stage: Stage, *arguments: str) -> list[str]:
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from arenascope.cli.main import run; run()"
-    return [sys.executable, "-c", code, str(harness.ROOT / "visualize"), *arguments]
+    return [sys.executable, "-c", code, str(ROOT / "visualize"), *arguments]
 
 
 def test_run(stage: Stage, actor: Path, arenadump: harness.Arenadump) -> None:
@@ -101,12 +102,12 @@ def test_no_link_is_made_where_others_may_change_it(stage: Stage, tmp_path: Path
 
 
 def test_manual_page() -> None:
-    page = harness.ROOT / "docs" / "arenascope.7"
+    page = ROOT / "docs" / "arenascope.7"
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
     done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", page], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    source = "".join(path.read_text() for path in (harness.ROOT / "inspector" / "agent").glob("*.c"))
+    source = "".join(path.read_text() for path in (ROOT / "inspector" / "agent").glob("*.c"))
     for variable in set(re.findall(r'secure_getenv\("(ARENASCOPE_\w+)"\)', source)):
         assert variable in page.read_text()
 
@@ -115,7 +116,7 @@ def test_manual_page() -> None:
 
 
 def test_header_is_c_and_cpp() -> None:
-    header = harness.ROOT / "inspector" / "include"
+    header = ROOT / "inspector" / "include"
     for compiler, flags in (("gcc", []), ("g++", ["-Wno-missing-field-initializers"])):
         text = '#include "arenascope.h"\nint f(void);\nint f(void)\n{\n'
         text += "    struct arenascope_summary s = ARENASCOPE_INIT(s);\n    return (int)s.size;\n}\n"

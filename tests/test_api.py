@@ -20,12 +20,12 @@ import pytest
 import synthetic_dump as synthetic
 from tools import command, harness, programs
 from tools.keeps import Keeps
+from tools.paths import ROOT
 
 import arenascope
 from arenascope.table import Table
 from arenascope.wire.dump_records import SECTIONS
 
-ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [
     "Code",
     "Error",

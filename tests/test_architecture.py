@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tools.paths import ROOT
 
 pytestmark = pytest.mark.check
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def script(name: str) -> ModuleType:

@@ -18,13 +18,12 @@ import pytest
 import synthetic_dump as synthetic
 from tools import harness
 from tools.command import PARK, arenascope
+from tools.paths import ROOT
 from tools.running import started
 
 from arenascope.cli.main import COMMANDS, cli
 from arenascope.errors import Code
 from arenascope.timeline.store import is_timeline
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from tools import harness, programs
 from tools.command import PARK, arenascope, here
+from tools.paths import ROOT
 from tools.running import started
 
 from arenascope.cli.main import COMMANDS, HARMLESS, cli
@@ -29,8 +30,6 @@ from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.json_decode import answer
 from arenascope.wire.summary import SCHEMA, Summary, document_of
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")

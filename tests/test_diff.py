@@ -22,6 +22,7 @@ from test_graph_schemas import closed
 from test_profile_commands import served
 from tools import harness, odd
 from tools.keeps import Keeps
+from tools.paths import ROOT
 from tools.running import process
 
 from arenascope.compare import Digest, compare, digest_of, to_json
@@ -36,7 +37,7 @@ from arenascope.wire.owners import owner_key
 from arenascope.wire.snapshot import TakenDump
 from arenascope.wire.summary import summarize
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = ROOT / "docs"
 SCHEMA = json.loads((DOCS / "diff.schema.json").read_text())
 CHUNK = 3024  # a size that Python's own chunks do not have
 KINDS = ("direct", "indirect", "suspects")

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import enum
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tools import programs
+from tools.paths import ROOT
 
 from arenascope import errors
 from arenascope.wire import dump_records as fmt
 
 pytestmark = pytest.mark.check
 
-ROOT = Path(__file__).resolve().parent.parent
 DTYPES = {name: of for name, of in vars(fmt).items() if isinstance(of, np.dtype) and of.names}
 ENUMS = {name: of for name, of in vars(fmt).items() if isinstance(of, type) and issubclass(of, enum.Enum)}
 # Prints all that the tables define, as the C compiler sees it.

@@ -18,6 +18,7 @@ import synthetic_dump as synthetic
 from report_fixtures import browser
 from rich.console import Console
 from tools import tiers
+from tools.paths import ROOT
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import run_reports, spec
@@ -34,7 +35,7 @@ from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of
 
 MIB = 1 << 20
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/experiment.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "docs/experiment.schema.json").read_text(encoding="utf-8"))
 MATRIX = ("plain", "arenas-1", "arenas-2", "no-tcache")
 
 

@@ -17,11 +17,10 @@ import pytest
 from packaging.requirements import Requirement
 from tools import harness
 from tools.command import PARK
+from tools.paths import ROOT
 from tools.plain import Plain, required
 
 from arenascope.extras import EXTRAS
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")

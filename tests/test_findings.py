@@ -21,6 +21,7 @@ import pytest
 import synthetic_dump as synthetic
 from rich.console import Console
 from tools import harness
+from tools.paths import ROOT
 from tools.running import mapped, process, started
 
 from arenascope import findings
@@ -40,7 +41,7 @@ from arenascope.wire.dump import Dump
 from arenascope.wire.snapshot import TakenDump
 from arenascope.wire.summary import Releasable, parse
 
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
 OTHER_MALLOCS = {
     "jemalloc": "jemalloc",
     "tcmalloc": "tcmalloc_minimal",
@@ -77,7 +78,7 @@ CAUSES = {
 
 
 def test_the_pages_words_are_those_of_the_docs() -> None:
-    page = Path(__file__).resolve().parents[1] / "docs/glossary.md"
+    page = ROOT / "docs/glossary.md"
     docs = " ".join(page.read_text(encoding="utf-8").replace("`", "").split())
     assert [word for word, meaning in GLOSSARY.items() if f"- **{word}**: {meaning}" not in docs] == []
 

@@ -7,11 +7,11 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tools import harness, programs, tiers
+from tools.paths import ROOT
 
 CARS = 100_000
 LOST = 1000
@@ -37,7 +37,7 @@ int main() {
     return std::getchar() == EOF ? 0 : 1;
 }
 """
-SOURCE = Path(__file__).resolve().parents[1] / "bench/graph.cc"
+SOURCE = ROOT / "bench/graph.cc"
 
 
 @pytest.fixture(scope="module")

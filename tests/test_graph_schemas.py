@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from tools import harness
 from tools.keeps import Keeps
+from tools.paths import ROOT
 from tools.running import started
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = ROOT / "docs"
 SCHEMAS = {name: json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("types", "leaks", "owners", "why")}
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from tools import cores, debian, fuzz_seeds, harness, programs, tiers, vandal
 from tools.bounded import MEMORY, OPTIONS, is_sure, take_snapshot
+from tools.paths import ROOT
 
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
@@ -155,7 +156,7 @@ def test_memory_made_to_cost_time(kind: str, arenadump: harness.Arenadump, tmp_p
 @pytest.fixture(scope="module")
 def sanitized() -> harness.Arenadump:
     """The arenadump with ASan and UBSan, as `make fuzz` builds it."""
-    path = Path(os.environ.get("ARENADUMP_SANITIZED", harness.ROOT / "build-fuzz/inspector/cli/arenadump"))
+    path = Path(os.environ.get("ARENADUMP_SANITIZED", ROOT / "build-fuzz/inspector/cli/arenadump"))
     if not path.exists():
         pytest.skip(f"{path} does not exist: make fuzz FUZZ_SECONDS=1 builds it")
     return harness.Arenadump(path)

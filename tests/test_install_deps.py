@@ -12,10 +12,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tools.paths import ROOT
 
 pytestmark = pytest.mark.check
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts/install-deps"
+SCRIPT = ROOT / "scripts/install-deps"
 # installed/ and available/ of a release hold a file for each package; lists is there once apt has been updated.
 PROGRAMS = {
     "dpkg-query": 'test -e "$release/installed/${*: -1}" || exit 1; echo -n installed',

@@ -11,9 +11,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools import debian, harness
+from tools import debian
+from tools.paths import ROOT
 
-LIST_INSTRUCTIONS = Path(os.environ.get("LIST_INSTRUCTIONS", harness.ROOT / "build/tests/unit/list_instructions"))
+LIST_INSTRUCTIONS = Path(os.environ.get("LIST_INSTRUCTIONS", ROOT / "build/tests/unit/list_instructions"))
 LINE = re.compile(r"^ +[0-9a-f]+:\t((?:[0-9a-f]{2} )+) *\t([a-z{(].*)$", re.MULTILINE)
 
 

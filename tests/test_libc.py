@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, programs, tiers
+from tools import debian, programs, tiers
+from tools.paths import ROOT
 
-FIND_LIBC = Path(os.environ.get("FIND_LIBC", harness.ROOT / "build/tests/unit/find_libc"))
+FIND_LIBC = Path(os.environ.get("FIND_LIBC", ROOT / "build/tests/unit/find_libc"))
 SOURCES = ["dwarf", "symtab", "relocation", "decode"]
 # What the table must say of each, among much else: sizes of malloc_state, malloc_par, heap_info, and of the tcache.
 SIZES = {

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from tools import harness, kernel
+from tools.paths import ROOT
 from tools.running import PYTHON, mapped, started
 
 from arenascope import rows
@@ -19,7 +20,7 @@ from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of
 
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
 PAGE = synthetic.PAGE
 
 

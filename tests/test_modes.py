@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 import soak
 from tools import debian, harness, odd, programs
+from tools.paths import ROOT
 from tools.postures import ask, notes, posture
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
-FIND_LIBC = Path(os.environ.get("FIND_LIBC", harness.ROOT / "build/tests/unit/find_libc"))
+FIND_LIBC = Path(os.environ.get("FIND_LIBC", ROOT / "build/tests/unit/find_libc"))
 SOAK_SECONDS = 2  # make nightly PART=soak: half an hour
 SNAPSHOTS = 4
 

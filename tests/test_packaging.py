@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from tools import programs
+from tools.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta as b; import sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly("packaging")]

@@ -9,9 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from tools import debian, rubies
+from tools import rubies
+from tools.paths import ROOT
 
-PATCHES = debian.CACHE.parents[1] / "patches"
+PATCHES = ROOT / "patches"
 FROM_DEBIAN = [name for name, release in rubies.RELEASES.items() if release.suite]
 BUILT = "3.1"
 

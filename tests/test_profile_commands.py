@@ -20,12 +20,13 @@ import jsonschema
 import pytest
 from test_graph_schemas import closed
 from tools import harness, odd, programs
+from tools.paths import ROOT
 from tools.stage import until
 
 from arenascope.humanize import MINUS
 from arenascope.wire.profile_json import profile_of, read_profile
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = ROOT / "docs"
 SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())
 SERVER = """
 #include <cstdio>

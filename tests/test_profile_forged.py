@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from tools import harness, kernel, odd
+from tools.paths import ROOT
 from tools.vandal import MASK
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tools.stage import Stage
 
-SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/profile.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/profile.schema.json").read_text())
 UNSUPPORTED = 5
 MAGIC = b"areprof1"
 TABLE = struct.Struct("<3Q")  # offset, size, used (inspector/profile/tables.h)

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from tools import interpreters
+from tools.paths import ROOT
 
 import arenascope
 from arenascope.profiles.folded import folded
 from arenascope.profiles.pprof import encode, main_module, varint
 from arenascope.wire.profile import MEASURES, Module, Profile, Site, SourceLine, StackFrame, difference, rows
 
-CACHE = Path(__file__).resolve().parents[1] / ".cache"
+CACHE = ROOT / ".cache"
 PROGRAM = Module("/usr/bin/server", "ab" * 20, 0x401000, 0x480000, 0x400000)
 MAIN = StackFrame(0x402000, PROGRAM, (SourceLine("main", "/src/main.cc", 12),))
 OPEN = StackFrame(

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from test_profile_commands import CACHE, MEBIBYTE, SERVER, served
 from tools import harness
+from tools.paths import ROOT
 
 from arenascope.humanize import short_name
 from arenascope.profiles.source_lines import Listing, listings
@@ -28,7 +29,7 @@ SHOWN = f"{CACHE / MEBIBYTE:.1f} MiB"
 
 def listed(arenadump: harness.Arenadump, pid: int, folder: Path) -> str:
     """What `list fill_cache` prints, from this directory."""
-    package = Path(__file__).resolve().parents[1] / "visualize"
+    package = ROOT / "visualize"
     environment = {
         **os.environ,
         "ARENASCOPE_ARENADUMP": str(arenadump.path.resolve()),

@@ -15,6 +15,7 @@ import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from test_profile_commands import arenascope
 from tools import emulated, harness, interpreters, programs, tiers
+from tools.paths import PROGRAMS
 from tools.profiling import profile
 from tools.stage import Stage, kill, until
 from tools.tab import write
@@ -23,10 +24,10 @@ from arenascope.wire.dump import Dump
 from arenascope.wire.profile import rows
 from arenascope.wire.profile_json import profile_of, read_profile
 
-PROGRAM = Path(__file__).parent / "programs" / "frames.py"
-AGAIN = Path(__file__).parent / "programs" / "again.py"
-WAYS = Path(__file__).parent / "programs" / "ways.py"
-NESTED = Path(__file__).parent / "programs" / "nested.py"
+PROGRAM = PROGRAMS / "frames.py"
+AGAIN = PROGRAMS / "again.py"
+WAYS = PROGRAMS / "ways.py"
+NESTED = PROGRAMS / "nested.py"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 # Debian has no 3.12: only a developer's machine may.

@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 from test_profile import assert_nested, assert_recognised, assert_ways, ways_pid
 from tools import emulated, harness, interpreters, programs, tiers
+from tools.paths import PROGRAMS
 from tools.profiling import profile
 from tools.stage import Stage, kill, until
 
 from arenascope.wire.profile_json import profile_of, read_profile
 
-PROGRAM = Path(__file__).parent / "programs" / "frames.rb"
-AGAIN = Path(__file__).parent / "programs" / "again.rb"
-WAYS = Path(__file__).parent / "programs" / "ways.rb"
-NESTED = Path(__file__).parent / "programs" / "nested.rb"
+PROGRAM = PROGRAMS / "frames.rb"
+AGAIN = PROGRAMS / "again.rb"
+WAYS = PROGRAMS / "ways.rb"
+NESTED = PROGRAMS / "nested.rb"
 SIZE = 9001
 MOST = 256  # frames of a stack, those of C included
 RELEASES = ["2.7", "3.1", "3.3", "3.4"]

@@ -16,6 +16,7 @@ import pytest
 from report_fixtures import browser
 from test_profile_python import RELEASES, command
 from tools import debian, harness, programs, tiers
+from tools.paths import PROGRAMS
 from tools.profiling import profile, profiling
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
@@ -27,7 +28,7 @@ from arenascope.wire.profile import MEASURES, UNKNOWN_THREAD, Profile, Share, Si
 from arenascope.wire.profile_json import profile_of, read_profile
 
 __all__ = ["browser"]  # a fixture
-PYTHON = Path(__file__).parent / "programs" / "by_thread.py"
+PYTHON = PROGRAMS / "by_thread.py"
 INTERPRETED = 9000  # bytes of its blocks, or more
 KNOWN = 1023  # threads that the recorder's tables have room for
 Truth = dict[int, tuple[int, str]]

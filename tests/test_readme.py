@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from tools import harness, programs
+from tools.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 

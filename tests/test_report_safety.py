@@ -16,12 +16,13 @@ import pytest
 import synthetic_dump as synthetic
 from report_fixtures import browser, one, two
 from tools import tiers
+from tools.paths import ROOT
 from tools.tab import Tab, violations, write
 
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 
-SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
+SHOTS = ROOT / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
 
 HOSTILE = [

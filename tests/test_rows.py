@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import synthetic_dump as synthetic
 from tools import harness, programs
+from tools.paths import ROOT
 
 from arenascope import rows
 from arenascope.wire import dump_records as fmt
 
-ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "inspector/model/rows.def"
 PLANTED = """AS_ROW(planted, RESIDENT, PROCESS, OTHER, NO, "other", "", "a planted row", "for the test's sake",
        "A row that the test planted.")

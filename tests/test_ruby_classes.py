@@ -15,9 +15,10 @@ from typing import Any
 import jsonschema
 import pytest
 from tools import cores, harness, interpreters, tiers
+from tools.paths import ROOT
 from tools.waiting import Waiting, waiting
 
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
 GARBAGE = 20_000
 
 # It has a class of each kind, and garbage. Then it waits without making another object, and says what it has.

@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from tools import programs
+from tools.paths import ROOT
 
-GEM = Path(__file__).resolve().parent.parent / "ruby-ext"
+GEM = ROOT / "ruby-ext"
 
 
 @pytest.mark.nightly("gem")

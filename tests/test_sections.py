@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_dump as synthetic
+from tools.paths import ROOT
 
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 
 pytestmark = pytest.mark.check
 
-ROOT = Path(__file__).resolve().parent.parent
 MODEL = "inspector/model"
 MADE = "visualize/arenascope/wire/dump_records.py"
 PAGE = "docs/dump-format.md"

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import synthetic_dump as synthetic
 from tools import harness
-
-ROOT = Path(__file__).resolve().parents[1]
+from tools.paths import ROOT
 
 
 @pytest.mark.check

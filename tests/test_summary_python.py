@@ -17,6 +17,7 @@ import pytest
 import synthetic_dump as synthetic
 from rich.console import Console
 from tools import harness
+from tools.paths import ROOT
 
 from arenascope import rows
 from arenascope.render.summary import render_summary
@@ -24,7 +25,7 @@ from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of, summarize
 
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/summary.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
 # Threads that hold arenas and memory of many sizes, then wait.
 TARGET = """
 import sys, threading

@@ -21,6 +21,7 @@ from test_graph_schemas import closed
 from test_profile_commands import served
 from test_timeline import MIB, arenascope, group_of, opened
 from tools import harness, odd, programs
+from tools.paths import ROOT
 
 from arenascope.timeline.reader import ProcessRow, SnapshotRow, groups_of, read
 from arenascope.timeline.store import Poll, TimelineStore
@@ -44,7 +45,7 @@ from arenascope.watch.loop import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/suspects.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/suspects.schema.json").read_text())
 # Sizes of chunks that Python's own do not have, and what a minute leaks: a snapshot each quarter of a second stands for
 # ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there. Time is what clocked() makes it.
 LEAKS = {3024: 4 * MIB, 5008: 40 * MIB, 6048: 400 * MIB}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import fetched
 from tools import debian, harness, kernel, tiers
+from tools.paths import ROOT
 from tools.pressure import LARGE, SUITES, Scenario, Snapshot, allowed, check, own_pages, pressed
 
 from arenascope.wire import dump_records as fmt
@@ -29,7 +30,7 @@ def libc(request: pytest.FixtureRequest) -> debian.Libc:
 @pytest.fixture(scope="module")
 def swap() -> Iterator[None]:
     """A swap file, for as long as a module's tests run: not half of it is ever used, so what is read stays there."""
-    directory = harness.ROOT / ".cache"
+    directory = ROOT / ".cache"
     directory.mkdir(exist_ok=True)
     with allowed(kernel.swap_file(directory, 512)):
         yield

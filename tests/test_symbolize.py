@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tools import harness, programs, tiers
+from tools import programs, tiers
+from tools.paths import ROOT
 
-PLACE_NAMES = Path(os.environ.get("PLACE_NAMES", harness.ROOT / "build/tests/unit/place_names"))
+PLACE_NAMES = Path(os.environ.get("PLACE_NAMES", ROOT / "build/tests/unit/place_names"))
 UNKNOWN, SYMBOL, PERF_MAP, DEBUG_INFO = range(4)
 CXX = """
 #include <map>

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from tools import debian, tiers
-
-ROOT = debian.CACHE.parents[1]
+from tools.paths import ROOT
 
 
 @pytest.mark.parametrize(

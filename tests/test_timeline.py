@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from test_diff import CHUNK, diff, growing
 from test_graph_schemas import closed
 from tools import harness, odd, programs
+from tools.paths import ROOT
 
 from arenascope.compare import compare, digest_of
 from arenascope.timeline import delta_codec, store
@@ -38,7 +39,7 @@ from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, all_proce
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import summarize
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/timeline.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/timeline.schema.json").read_text())
 MIB = 1 << 20
 HOW = ["--mode=auto", "--max-pause=20ms"]
 KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from test_graph_schemas import closed
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
+from tools.paths import ROOT
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact
@@ -32,7 +33,7 @@ from arenascope.render.top import LEAST, Drawing, columns_for, draw_line, header
 from arenascope.watch.poll import spent
 from arenascope.watch.process_group import Identity, Process, all_processes
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/top.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/top.schema.json").read_text())
 ROWS = [name.replace(" ", "_") for name in SHORT]
 NOBODY = 65534
 DASH = "\N{EN DASH}"

@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 from test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness, tiers
+from tools.paths import ROOT
 from tools.profiling import write_stacks_out
 from tools.records import HEAD, WORD, changed
 from tools.stage import Stage, until
 
-SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/trace.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/trace.schema.json").read_text())
 HEADER = 16  # bytes of a chunk that a record does not count
 FUNCTIONS, UNSUPPORTED, BAD_INPUT = 8, 5, 6
 

@@ -17,11 +17,12 @@ import pytest
 from rich.console import Console
 from test_graph_schemas import closed
 from tools import harness, programs
+from tools.paths import ROOT
 
 from arenascope.render.trace import BARS, duration, render_trace
 from arenascope.wire.trace import parse
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "docs/trace.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/trace.schema.json").read_text())
 SOURCE = """
 #include <stdlib.h>
 #include <unistd.h>

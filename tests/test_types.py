@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from tools import harness, odd, programs
 from tools.cores import gcore
+from tools.paths import ROOT
 
-LIST_TYPES = Path(os.environ.get("LIST_TYPES", harness.ROOT / "build/tests/unit/list_types"))
+LIST_TYPES = Path(os.environ.get("LIST_TYPES", ROOT / "build/tests/unit/list_types"))
 
 LIST_NODE = r"list node \(next, previous\)"
 ARRAY = r"array \(begin, end, limit\)"

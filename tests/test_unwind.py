@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tools import debian, programs, tiers
+from tools.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 UNWINDER = [
     *sorted((ROOT / "inspector/unwind").glob("*.c")),
     *(ROOT / f"inspector/base/{name}.c" for name in ("error", "memory", "sort", "vec")),

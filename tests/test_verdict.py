@@ -16,6 +16,7 @@ import synthetic_dump as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools import harness, jvms, programs
+from tools.paths import ROOT
 from tools.running import process, started
 
 from arenascope.findings import Facts, Finding, Rank, judge
@@ -233,7 +234,7 @@ def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> No
 @pytest.mark.check
 def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
     text = printed(arenadump, tmp_path_factory.getbasetemp())
-    docs = (Path(__file__).parents[1] / "docs/findings.md").read_text(encoding="utf-8")
+    docs = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
     rules = {finding.rule for name in ROWS for finding in judge(with_rows(text, {name: MIB})).findings}
     # The rows in_use and mmapped_in_use share a rule, tcache and fastbin another. Large blocks are a part.
     assert len(rules) == len(ROWS) - 2 + 1

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import harness
+from tools.paths import ROOT
 from vm import checks, image
 from vm.boot import Boot, Patience, boot
 from vm.machine import KERNELS, PROCESSORS
@@ -161,7 +161,7 @@ def test_each_check_has_its_tests() -> None:
     files = sorted({name for check in checks.CHECKS for name in check.tests})
     done = subprocess.run(
         [sys.executable, "-c", IN_THE_GUEST, " ".join(packages), *files],
-        cwd=harness.ROOT / "tests",
+        cwd=ROOT / "tests",
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,

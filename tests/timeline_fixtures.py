@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from test_timeline import next_line, opened, started, take_of
+from tools.paths import ROOT
 from tools.tab import Tab
 
 from arenascope.report.page.html import render
 from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, Taken
 
-SHOTS = Path(__file__).resolve().parents[1] / ".cache" / "report"
+SHOTS = ROOT / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "phone": (400, 844)}
 SECOND = 10**9
 BEGIN = 1_800_000_000 * SECOND

@@ -9,11 +9,11 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from . import harness
+from .paths import ROOT
 
 UNSUPPORTED = 5
 RECORD, RECORD_END, RECORDER_ROOM = 5, 6, 9  # operations
-_HEADER = (harness.ROOT / "inspector/control/protocol.h").read_text()
+_HEADER = (ROOT / "inspector/control/protocol.h").read_text()
 PROTOCOL = int(re.search(r"AS_CONTROL_PROTOCOL = (\d+)", _HEADER)[1])  # type: ignore[index]
 RATES_AT = 40  # in struct as_control_request
 REQUEST_BYTES = RATES_AT + 96

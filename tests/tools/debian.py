@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "debian"
+from .paths import ROOT
+
+CACHE = ROOT / ".cache" / "debian"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Each carries another generation of malloc's structures.
 SUITES = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "forky": "2.43", "experimental": "2.44"}

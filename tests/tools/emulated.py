@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import debian, harness, programs
+from . import debian, programs
+from .paths import ROOT
 from .preload import preloadable
 from .stage import Stage
 
-AGENT = harness.ROOT / "build-static-arm64/inspector/agent/libarenascope.so"
+AGENT = ROOT / "build-static-arm64/inspector/agent/libarenascope.so"
 
 
 def start(stage: Stage, command: list[str], **variables: str) -> subprocess.Popen[bytes]:

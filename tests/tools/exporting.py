@@ -23,8 +23,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from . import harness
+from .paths import ROOT
 
-DOCS = harness.ROOT / "docs"
+DOCS = ROOT / "docs"
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "live.md").read_text(), re.MULTILINE | re.DOTALL)
 OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 

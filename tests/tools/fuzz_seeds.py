@@ -22,6 +22,7 @@ from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 
 from . import debian, forged, harness, holding, programs
+from .paths import ROOT
 
 PAGE = 4096
 # Programs of tests/programs that lay out a runtime's memory: the name, the source with its flags, and the arguments.
@@ -229,7 +230,7 @@ SPLITS = [(compiler, version) for compiler in ("clang++", "g++") for version in 
 
 def split_files(home: Path, seeds: Path) -> None:
     """What fuzz_split takes: modules with their .dwo files; as inputs these too, and packages, compressed and not."""
-    source = harness.ROOT / "tests" / "fuzz" / "seed" / "split.cc"
+    source = ROOT / "tests" / "fuzz" / "seed" / "split.cc"
     for number, (compiler, version) in enumerate(SPLITS):
         name = f"{compiler.strip('+')}-{version}"
         how = ["-std=c++17", "-gsplit-dwarf", f"-gdwarf-{version}", "-fdebug-types-section", "-g", "-c"]
@@ -332,7 +333,7 @@ def make(arenadump: harness.Arenadump, home: Path) -> None:
     assert arenadump.summary(home / "core" / "ruby")["ruby"]
     (home / "image.core").write_bytes((home / "core" / "bookworm").read_bytes())
     library = home / "elf" / "library"
-    source = harness.ROOT / "tests" / "fuzz" / "seed" / "malloc.c"
+    source = ROOT / "tests" / "fuzz" / "seed" / "malloc.c"
     subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-nostdlib", "-o", str(library), str(source)], check=True)
     bare = ["gcc", "-O1", "-s", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,pack-relative-relocs"]
     if subprocess.run([*bare, "-o", f"{library}-relr", str(source)], check=False, capture_output=True).returncode:

@@ -22,8 +22,8 @@ from arenascope.timeline.columns import version
 from arenascope.wire import dump_records as fmt
 
 from . import programs
+from .paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 # Keeps blocks of one size and frees those of another; then it waits for its standard input to close.
 SOURCE = """

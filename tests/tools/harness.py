@@ -17,7 +17,6 @@ from typing import Any
 from .debian import NATIVE, Libc, emulator
 from .preload import preloadable
 
-ROOT = Path(__file__).resolve().parents[2]
 HEADER = 16  # a chunk begins this many bytes before what malloc returned, on every 64-bit glibc
 
 

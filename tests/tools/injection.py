@@ -16,11 +16,12 @@ from typing import Any
 import soak
 
 from . import debian, harness, odd, programs
+from .paths import ROOT
 
 DENIED, UNSUPPORTED, NO_MALLOC, BAD_INPUT = 4, 5, 10, 6
 
 
-SCRIPT = harness.ROOT / "visualize" / "arenascope" / "arenascope.gdb"
+SCRIPT = ROOT / "visualize" / "arenascope" / "arenascope.gdb"
 
 
 def inject(arenadump: harness.Arenadump, pid: int, *options: str, **how: Any) -> dict[str, Any]:

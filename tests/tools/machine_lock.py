@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-LOCKS = Path(__file__).resolve().parents[2] / ".cache" / "machine_lock"
+from .paths import ROOT
+
+LOCKS = ROOT / ".cache" / "machine_lock"
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from . import debian, harness, programs
+from . import debian, programs
+from .paths import ROOT
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -29,7 +30,7 @@ def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
 
 def hostile() -> str:
     """tests/programs/hostile, built."""
-    return str(build("hostile", f"-I{harness.ROOT}/inspector", f"-I{harness.ROOT}/inspector/include", "-lpthread"))
+    return str(build("hostile", f"-I{ROOT}/inspector", f"-I{ROOT}/inspector/include", "-lpthread"))
 
 
 @contextlib.contextmanager

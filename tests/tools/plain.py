@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[2]
+from .paths import ROOT
 
 
 def required() -> list[str]:

@@ -11,10 +11,11 @@ import subprocess
 from pathlib import Path
 
 from . import debian
+from .paths import PROGRAMS, ROOT
 from .preload import preloadable
 
-SOURCES = Path(__file__).resolve().parents[1] / "programs"
-BUILT = Path(__file__).resolve().parents[2] / ".cache" / "programs"
+SOURCES = PROGRAMS
+BUILT = ROOT / ".cache" / "programs"
 COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, name in debian.TRIPLETS.items()}
 # A block that nothing inspects, compilers leave out; gcc 15 and later even where it is compared to NULL.
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]

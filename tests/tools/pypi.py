@@ -14,8 +14,9 @@ import zipfile
 from pathlib import Path
 
 from .debian import UnavailableError
+from .paths import ROOT
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
+CACHE = ROOT / ".cache" / "pypi"
 
 
 def program(package: str, release: str, path: str) -> Path:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import programs
+from .paths import ROOT
 from .preload import preloadable
 
-INSPECTOR = Path(__file__).resolve().parents[2] / "inspector"
+INSPECTOR = ROOT / "inspector"
 FOLDERS = ("base", "model", "target", "libc", "malloc", "trim")
 UNKNOWN = -1
 CONFIG = '#pragma once\n#define AS_VERSION "test"\n'  # neither libdw nor libpng

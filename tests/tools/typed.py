@@ -18,7 +18,9 @@ import pytest
 
 from tools import harness, odd, programs
 
-CHUNK_TYPES = Path(os.environ.get("CHUNK_TYPES", harness.ROOT / "build/tests/unit/chunk_types"))
+from .paths import ROOT
+
+CHUNK_TYPES = Path(os.environ.get("CHUNK_TYPES", ROOT / "build/tests/unit/chunk_types"))
 TEXT = "text (pointer, length, capacity)"
 # What compilers spell differently.
 SPELLINGS = (

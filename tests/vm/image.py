@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import debian, harness, programs, trimmer
+from tools import debian, programs, trimmer
+from tools.paths import ROOT
 
 from vm.checks import BY_NAME
 from vm.machine import Kernel
 
 HERE = Path(__file__).resolve().parent
-CACHE = harness.ROOT / ".cache" / "vm"
+CACHE = ROOT / ".cache" / "vm"
 # The tools that the tests run on come from one suite, with a Python and a pytest that are young enough for them.
 ROOT_SUITE = "trixie"
 ROOT_PACKAGES = [
@@ -122,8 +123,8 @@ class Built:
 
 def built(arch: str) -> Built:
     """Raises UnavailableError."""
-    folder = harness.ROOT / f"build-static-{arch}"
-    agents = harness.ROOT / "build" if arch == debian.NATIVE else folder
+    folder = ROOT / f"build-static-{arch}"
+    agents = ROOT / "build" if arch == debian.NATIVE else folder
     found = Built(arch, folder / "inspector/cli/arenadump", agents / "inspector/agent/libarenascope.so")
     if not found.arenadump.exists():
         raise debian.UnavailableError(f"{found.arenadump} does not exist: make build-static-{arch}")
@@ -148,18 +149,18 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
             "inspector/include",
             "inspector/model",
         ],
-        cwd=harness.ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split("\0")
     made = "visualize/arenascope/wire/dump_records.py"  # git does not have it
     for name in ["pyproject.toml", made, *filter(None, names)]:
-        put(harness.ROOT / name, tree / name)
+        put(ROOT / name, tree / name)
     put(own.arenadump, tree / "build/inspector/cli/arenadump")
     put(own.agent, tree / "build/inspector/agent/libarenascope.so")
     if own.arch == debian.NATIVE:  # with the libraries of the root disk; only this one takes LD_PRELOAD
-        put(harness.ROOT / "build/inspector/cli/arenadump", tree / "build/inspector/cli/arenadump-dynamic")
+        put(ROOT / "build/inspector/cli/arenadump", tree / "build/inspector/cli/arenadump-dynamic")
     for name, flags in PROGRAMS.items():
         put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name, *flags))
     if any(

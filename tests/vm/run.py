@@ -20,13 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools import debian, harness
+from tools import debian
+from tools.paths import ROOT
 
 from vm import checks, image
 from vm.boot import USUAL, Boot, Files, Patience, boot, command
 from vm.machine import ARCHS, KERNELS, PROCESSORS, Kernel, Processor, processors
 
-RESULTS = harness.ROOT / ".cache" / "vm"
+RESULTS = ROOT / ".cache" / "vm"
 BOOTS = 2  # a machine that does not get to its end is started once more
 
 
