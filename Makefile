@@ -79,52 +79,52 @@ tsan:
 	test -d build-tsan || meson setup build-tsan -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Dtests=false
 	ninja -C build-tsan inspector/cli/arenadump
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
-		../$(VENV)/bin/python -m pytest test_truth.py test_modes.py test_python_objects.py -k 'bookworm or several_threads'
+		../$(VENV)/bin/python -m pytest inspector/test_truth.py inspector/test_modes.py runtimes/test_python_objects.py -k 'bookworm or several_threads'
 
 # MINUTES=600, INJECTIONS=20000, ROUNDS=10000, DAYS=10 and PROFILES=3000 for a night.
 soak:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python tests/soak.py --minutes $(or $(MINUTES),30)
-	$(VENV)/bin/python tests/soak_inject.py --injections $(or $(INJECTIONS),1000)
-	$(VENV)/bin/python tests/soak_faults.py --injections $(or $(INJECTIONS),1000)
-	$(VENV)/bin/python tests/soak_profile.py --rounds $(or $(ROUNDS),1000)
-	$(VENV)/bin/python tests/soak_recorder.py --days $(or $(DAYS),1)
-	$(VENV)/bin/python tests/soak_storm.py --profiles $(or $(PROFILES),300)
+	$(VENV)/bin/python tests/soaks/soak.py --minutes $(or $(MINUTES),30)
+	$(VENV)/bin/python tests/soaks/soak_inject.py --injections $(or $(INJECTIONS),1000)
+	$(VENV)/bin/python tests/soaks/soak_faults.py --injections $(or $(INJECTIONS),1000)
+	$(VENV)/bin/python tests/soaks/soak_profile.py --rounds $(or $(ROUNDS),1000)
+	$(VENV)/bin/python tests/soaks/soak_recorder.py --days $(or $(DAYS),1)
+	$(VENV)/bin/python tests/soaks/soak_storm.py --profiles $(or $(PROFILES),300)
 
 # Inspects processes near their cgroups' limits, which write all their memory: SNAPSHOTS of each command at each headroom. Needs root.
 soak-headroom:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python tests/soak_headroom.py --snapshots $(or $(SNAPSHOTS),25)
+	$(VENV)/bin/python tests/soaks/soak_headroom.py --snapshots $(or $(SNAPSHOTS),25)
 
 # A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
 soak-watch:
 	scripts/install-deps build test experiments
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python tests/soak_watch.py watched --hours $(or $(HOURS),8)
+	$(VENV)/bin/python tests/soaks/soak_watch.py watched --hours $(or $(HOURS),8)
 
 # kill -9 of watch, exporter and top, with a profile too, at random times. KILLS: how often each, 100 unless told.
 kills:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/test_killed_commands.py tests/test_graph_killed.py \
-		tests/test_profile_entry.py::test_killed_at_random_times tests/test_top_live.py::test_killed_it_leaves_nobody_stopped \
-		tests/test_top_profile.py::test_killed_at_any_time_it_harms_nobody \
-		tests/test_timeline.py::test_kill_9_loses_and_tears_nothing
+	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/hostile/test_killed_commands.py tests/graph/test_graph_killed.py \
+		tests/profiles/test_profile_entry.py::test_killed_at_random_times tests/live/test_top_live.py::test_killed_it_leaves_nobody_stopped \
+		tests/live/test_top_profile.py::test_killed_at_any_time_it_harms_nobody \
+		tests/timeline/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
 # Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.
 variety:
 	scripts/install-deps build test
 	$(MAKE) --no-print-directory build
-	VARIETY_SEED=$(or $(SEED),0) VARIETY_COUNT=$(or $(COUNT),60) $(VENV)/bin/python -m pytest tests/test_variety.py
+	VARIETY_SEED=$(or $(SEED),0) VARIETY_COUNT=$(or $(COUNT),60) $(VENV)/bin/python -m pytest tests/inspector/test_variety.py
 
 # The test-suites of redis and CPython, without the agent, with one that trims every second, and with one that records every chunk.
 # SUITES: one of them.
 suites:
 	scripts/install-deps build test suites
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python tests/suites.py $(SUITES)
+	$(VENV)/bin/python tests/soaks/suites.py $(SUITES)
 
 # The static analyzer inspects so many states of a function at most; in `make analyze`, at as many as it has by itself.
 lint:

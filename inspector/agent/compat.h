@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Included before every file of the library, so that a process with any glibc since 2.17 can load it, wherever it was built. A
 // symbol that moved or was renamed since is linked by its oldest version, or replaced by a system call; libdw is not used.
-// tests/test_agent.py checks the result with readelf.
+// tests/agent/test_agent.py checks the result with readelf.
 #pragma once
 
 #ifndef _GNU_SOURCE

@@ -2,7 +2,7 @@
 // THE table of layouts: one row for each range of glibc releases between which nothing that we read has moved. A row is
 // made of parts, and each part is written down once. The numbers are those of LP64 (x86-64 and aarch64 agree); they
 // were computed from the structs of the releases' malloc.c and arena.c, and hold against the DWARF of Debian's libc6
-// of 2.31, 2.36, 2.41, 2.43 and 2.44 (tests/test_libc.py). How far back the first row holds was not looked up: older releases
+// of 2.31, 2.36, 2.41, 2.43 and 2.44 (tests/inspector/test_libc.py). How far back the first row holds was not looked up: older releases
 // that have its structs (2.12 as Red Hat built it has) are read by it, and nothing tells which one it is.
 #include "libc/layouts.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program that does to itself what real ones do, in the order of its arguments, with the agent in it: `actor hold 1000 200
-// daemon mark /tmp/pid sleep`. tests/test_agent.py knows the acts.
+// daemon mark /tmp/pid sleep`. tests/agent/test_agent.py knows the acts.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Knows the Python stack of each of its blocks: functions and lines, innermost first. Writes them down, and waits.
 
-frames.py FILE ACT... - as tests/test_profile_python.py runs it, with no module but built-in ones where ctypes is missing.
+frames.py FILE ACT... - as tests/profiles/test_profile_python.py runs it, with no module but built-in ones where ctypes is missing.
 """
 
 # A program as others write them, under each release.

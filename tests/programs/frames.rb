@@ -3,7 +3,7 @@
 
 # Knows the Ruby stack of each of its blocks: labels and lines, innermost first. Writes them down, and waits.
 #
-# frames.rb FILE ACT... - as tests/test_profile_ruby.py runs it, with no library.
+# frames.rb FILE ACT... - as tests/profiles/test_profile_ruby.py runs it, with no library.
 
 SIZE = 9001 # of all blocks, and of no other
 KEPT = []

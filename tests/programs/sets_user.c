@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Calls seteuid(), which changes nothing, beside another thread, and then waits for a futex (or for a signal). `held`: the other thread
 // is in vfork() until there is a file "go", so that seteuid() waits for it, with the lock of the threads' stacks held.
-// tests/test_agent.py knows the marks.
+// tests/agent/test_agent.py knows the marks.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -16,12 +16,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import synthetic_dump
-
 from arenascope.timeline.columns import version
 from arenascope.wire import dump_records as fmt
 
-from . import programs
+from . import programs, synthetic_dump
 from .paths import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import soak
+from soaks import soak
 
 from . import debian, harness, odd, programs
 from .paths import ROOT

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What each layout source finds, one line of JSON for each: in an ELF file (no process needed, so any architecture's), in
-// a process, or in a core. tests/test_libc.py holds the lines against each other.
+// a process, or in a core. tests/inspector/test_libc.py holds the lines against each other.
 //     find_libc file FILE ROOT       ROOT: where debug files are searched for, "" is our own root
 //     find_libc target PID|CORE
 #include "libc/sources.h"

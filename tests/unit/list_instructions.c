@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For tests/test_instructions.py: reads lines of hexadecimal bytes, one instruction each, and prints how many of them it takes that to
+// For tests/agent/test_instructions.py: reads lines of hexadecimal bytes, one instruction each, and prints how many of them it takes that to
 // have; 0: it is not known.
 #include "inject/entry/instruction.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The type of each chunk in use, for tests/test_types.py: lines "ADDRESS SIZE EVIDENCE NAME", separated by tabs; "-" where a chunk
+// The type of each chunk in use, for tests/graph/test_types.py: lines "ADDRESS SIZE EVIDENCE NAME", separated by tabs; "-" where a chunk
 // has no type. ADDRESS: what malloc returned. SIZE: bytes, with the header.
 //     list_types PID|CORE [no-debug-information]
 #include "cli/graph_command.h"

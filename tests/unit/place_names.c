@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions and lines of addresses, for tests/test_symbolize.py: reads lines "ADDRESS" and writes, for each, lines
+// Functions and lines of addresses, for tests/inspector/test_symbolize.py: reads lines "ADDRESS" and writes, for each, lines
 // "ADDRESS SOURCE INLINED FUNCTION FILE LINE" separated by tabs, innermost first; then "time NANOSECONDS" for all together.
 //     place_names MODULE BUILD-ID
 //     place_names --map FILE OWNER [ROOT]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Spans, which no two heaps share, and the sums that hold bins against the walk. (The walk itself is tested on real heaps:
-// tests/test_truth.py, tests/test_hostile_heap.py.)
+// tests/inspector/test_truth.py, tests/hostile/test_hostile_heap.py.)
 #include "malloc/bin_sums.h"
 #include "malloc/claimed_spans.h"
 #include "support/check.h"

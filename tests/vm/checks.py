@@ -19,7 +19,7 @@ class Check:
     def takes(self, test: str) -> bool:
         """Is a test, by pytest's id of it, one of these?"""
         path, _, rest = test.partition("::")
-        starts = self.tests.get(path.rpartition("/")[2], ())
+        starts = self.tests.get(path.removeprefix("tests/"), ())
         return any(is_one_of(rest, start) for start in starts) and re.search(self.only, rest) is not None
 
 
@@ -32,12 +32,12 @@ def is_one_of(test: str, start: str) -> bool:
 
 CHECKS = (
     # Every test of it: which of its scenarios, `only` tells; gdb, emulated, takes a minute for each.
-    Check("truth", {"test_truth.py": ("",)}, r"\[\w+-(seed-1|withheld|much-mmapped)\]"),
-    Check("freeze", {"test_modes.py": ("one_instant_of_a_storm[freeze", "snapshot_is_what_freeze_says")}),
+    Check("truth", {"inspector/test_truth.py": ("",)}, r"\[\w+-(seed-1|withheld|much-mmapped)\]"),
+    Check("freeze", {"inspector/test_modes.py": ("one_instant_of_a_storm[freeze", "snapshot_is_what_freeze_says")}),
     Check(
         "clone",
         {
-            "test_modes.py": (
+            "inspector/test_modes.py": (
                 "one_instant_of_a_storm[clone",
                 "heap_that_children",
                 "seccomp",
@@ -45,11 +45,11 @@ CHECKS = (
             )
         },
     ),
-    Check("live", {"test_modes.py": ("live_stops_nothing",)}),
+    Check("live", {"inspector/test_modes.py": ("live_stops_nothing",)}),
     Check(
         "seccomp",
         {
-            "test_seccomp.py": (
+            "inspector/test_seccomp.py": (
                 *("with_rights[clone", "without_rights_not_stopped", "forced", "a_filter_that"),
                 *("sleeps_that_end", "a_sleep_ends", "a_signal_comes"),
             )
@@ -59,72 +59,72 @@ CHECKS = (
     Check(
         "in-process",
         {
-            "test_agent.py": (
+            "agent/test_agent.py": (
                 *("nothing_is_started", "signal_brings", "same_chunks", "child_of_fork", "setuid_reaches"),
                 *("thread_that_is_always", "program_that_gives_up"),
             ),
-            "test_agent_policy.py": ("policy_trims", "control_socket_answers"),
+            "agent/test_agent_policy.py": ("policy_trims", "control_socket_answers"),
         },
     ),
-    Check("residency", {"test_pressure.py": ("page_map", "parent_and_child", "worker")}),
+    Check("residency", {"inspector/test_pressure.py": ("page_map", "parent_and_child", "worker")}),
     # Emulated, a snapshot by a Python command takes half a minute: few, of a small process.
     Check(
         "memory",
-        {"test_tight_memory.py": ("",)},
+        {"inspector/test_tight_memory.py": ("",)},
         soaks=(
-            "soak_headroom.py --snapshots 1 --megabytes 120",
+            "soaks/soak_headroom.py --snapshots 1 --megabytes 120",
             (
-                "soak_headroom.py --snapshots 1 --megabytes 120 --limits above,soft"
+                "soaks/soak_headroom.py --snapshots 1 --megabytes 120 --limits above,soft"
                 " --commands summary,dump --headroom 1,10"
             ),
         ),
     ),
-    Check("swap", {"test_swap.py": ("",)}),
-    Check("huge pages", {"test_hugetlb.py": ("",)}),
-    Check("cores", {"test_cores.py": ("the_kernels", "threads_whose", "gdbs", "far", "a_thread", "a_copy")}),
+    Check("swap", {"inspector/test_swap.py": ("",)}),
+    Check("huge pages", {"inspector/test_hugetlb.py": ("",)}),
+    Check("cores", {"inspector/test_cores.py": ("the_kernels", "threads_whose", "gdbs", "far", "a_thread", "a_copy")}),
     Check(
         "inject",
         {
-            "test_inject.py": (
+            "agent/test_inject.py": (
                 *("every_libc", "it_leaves", "the_only_thread", "preloaded", "several", "in_a_signal", "the_loader"),
                 *("a_stopped", "a_traced", "a_seccomp", "a_setuid", "another_namespace", "no_proc", "a_call"),
             ),
-            "test_inject_meanwhile.py": ("the_only_thread",),
-            "test_matrix.py": ("sme",),
+            "agent/test_inject_meanwhile.py": ("the_only_thread",),
+            "inspector/test_matrix.py": ("sme",),
         },
     ),
     Check(
         "trim",
         {
-            "test_trim.py": ("eight", "what_was_forecast", "one_arena", "storm", "locked"),
-            "test_inject_commands.py": ("trim_injects", "a_forecast"),
+            "agent/test_trim.py": ("eight", "what_was_forecast", "one_arena", "storm", "locked"),
+            "agent/test_inject_commands.py": ("trim_injects", "a_forecast"),
         },
     ),
     Check(
         "recorder",
         {
-            "test_profile.py": ("each_chunk_has", "a_child_of_fork_goes_on", "a_dump_of"),
-            "test_profile_attach.py": ("each_chunk_since", "again_and_again", "a_preloaded", "an_inspector"),
-            "test_profile_entry.py": ("each_chunk_since", "an_inspector"),
-            "test_hardened.py": ("",),
+            "profiles/test_profile.py": ("each_chunk_has", "a_child_of_fork_goes_on", "a_dump_of"),
+            "profiles/test_profile_attach.py": ("each_chunk_since", "again_and_again", "a_preloaded", "an_inspector"),
+            "profiles/test_profile_entry.py": ("each_chunk_since", "an_inspector"),
+            "profiles/test_hardened.py": ("",),
         },
     ),
     Check(
         "kill -9",
         {
-            "test_modes.py": ("inspector_is_killed", "supervisor", "stopped_while", "target_ends", "execs"),
-            "test_inject_meanwhile.py": ("the_carrier_is_killed",),
-            "test_way_back.py": ("it_is_inspected", "the_carrier_is_killed_in_dlopen"),
+            "inspector/test_modes.py": ("inspector_is_killed", "supervisor", "stopped_while", "target_ends", "execs"),
+            "agent/test_inject_meanwhile.py": ("the_carrier_is_killed",),
+            "agent/test_way_back.py": ("it_is_inspected", "the_carrier_is_killed_in_dlopen"),
         },
     ),
 )
-# What tests/test_vm.py tries on the oldest kernel: minutes, not an hour.
+# What tests/project/test_vm.py tries on the oldest kernel: minutes, not an hour.
 SHORT = Check(
     "short",
     {
-        "test_modes.py": ("live_stops_nothing", "snapshot_is_what_freeze_says"),
-        "test_inject.py": ("every_libc",),
-        "test_inject_commands.py": ("trim_injects",),
+        "inspector/test_modes.py": ("live_stops_nothing", "snapshot_is_what_freeze_says"),
+        "agent/test_inject.py": ("every_libc",),
+        "agent/test_inject_commands.py": ("trim_injects",),
     },
 )
 BY_NAME = {check.name: check for check in (*CHECKS, SHORT)}

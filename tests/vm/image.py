@@ -164,7 +164,7 @@ def checkout_disk(scratch: Path, own: Built, suites: Iterable[str], plan: dict[s
     for name, flags in PROGRAMS.items():
         put(programs.build_portable(name, own.arch, *flags), tree / "programs" / programs.carried_name(name, *flags))
     if any(
-        "test_trim.py" in BY_NAME[name].tests for name in plan["checks"]
+        "agent/test_trim.py" in BY_NAME[name].tests for name in plan["checks"]
     ):  # a minute's work, of all the inspector's sources
         put(trimmer.build(own.arch), tree / "programs" / "trim-preload")
     for suite in suites:

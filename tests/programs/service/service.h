@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// As tests/soak_recorder.py names them.
+// As tests/soaks/soak_recorder.py names them.
 enum {
     LIVES,
     ALLOCATIONS,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Place(NamedTuple):
     """A subcommand: where in this package it stands, and its line of `arenascope --help`.
 
-    The line is the first sentence of its docstring (tests/test_cli_process.py): no module is loaded for it.
+    The line is the first sentence of its docstring (tests/cli/test_cli_process.py): no module is loaded for it.
     """
 
     where: str

@@ -2,7 +2,7 @@
 """The next step for each runtime: commands that tell more of its memory, each a line to paste into a shell.
 
 A step never runs code in the process by force: it asks the runtime by a way that the runtime offers, or it says with
-what to start the program the next time. tests/test_next_steps.py runs each on a real process.
+what to start the program the next time. tests/cli/test_next_steps.py runs each on a real process.
 """
 
 from __future__ import annotations

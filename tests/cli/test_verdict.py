@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""The verdict as a whole: its order, the finding of the largest row, and what it says of memory in use."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import harness, jvms, programs
+from tools import synthetic_dump as synthetic
+from tools.paths import ROOT
+from tools.running import process, started
+
+from arenascope.findings import Facts, Finding, Rank, judge
+from arenascope.humanize import size
+from arenascope.rows import BY_NAME, RESIDENT
+from arenascope.wire.summary import parse
+
+MIB = 1 << 20
+ROWS = [row.name for row in RESIDENT]
+
+
+@cache
+def printed(arenadump: harness.Arenadump, folder: Path) -> str:
+    """The summary of a made dump, as arenadump prints it."""
+    return arenadump.check("summary", "--json", synthetic.write(folder / "dump", synthetic.sections()))
+
+
+def with_rows(text: str, held: dict[str, int], rss: int | None = 0, **more: Any) -> Facts:
+    """The facts of a summary with such a ledger. `rss`: 0 for the sum of the rows."""
+    made: dict[str, Any] = json.loads(text)
+    ledger = dict.fromkeys(ROWS, 0) | held
+    made["ledger"] |= ledger
+    made["kernel"]["rss"] = sum(ledger.values()) if rss == 0 else rss
+    made["forecast"] |= {"malloc_trim": ledger["releasable"], "deep_trim": ledger["releasable"] + ledger["withheld"]}
+    made["sums"] |= {
+        "resident": sum(ledger.values()),
+        "known": sum(ledger.values()),
+        "used": ledger["in_use"] + ledger["mmapped_in_use"],
+        "cached": ledger["tcache"] + ledger["fastbin"],
+        "not_malloc": sum(ledger[row.name] for row in RESIDENT if row.owner != "MALLOC"),
+    }
+    return Facts(parse(json.dumps(made | more)))
+
+
+def check_order(facts: Facts) -> None:
+    findings = judge(facts).findings
+    ranked = [(finding.rank, -(finding.bytes or 0)) for finding in findings]
+    assert ranked == sorted(ranked)
+    rows = [name for finding in findings if finding.rank is Rank.ROW for name in finding.rows]
+    assert len(rows) == len(set(rows)), "no byte is told twice but in parts"
+    for finding in findings:
+        if finding.rank is Rank.ROW:
+            assert finding.bytes == sum(facts.row(name) or 0 for name in finding.rows)
+    covered = {name for finding in findings for name in finding.rows}
+    assert {name for name in ROWS if (facts.row(name) or 0) > max((facts.row(n) or 0) for n in ROWS if n != name)} <= (
+        covered
+    )
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("largest", ROWS)
+@pytest.mark.parametrize("of", [1 << 14, MIB, 1 << 30])
+def test_each_row_when_it_is_the_largest(
+    largest: str, of: int, arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    facts = with_rows(text, dict.fromkeys(ROWS, of) | {largest: of + (of >> 2)})
+    check_order(facts)
+    if largest in {"other_file", "other_anon", "other_shmem", "stacks"}:  # less than a quarter of Rss, and the largest
+        (finding,) = [finding for finding in judge(facts).findings if largest in finding.rows]
+        assert finding.evidence != BY_NAME[largest].definition, "its own rule, not the one for any row"
+    alone = judge(with_rows(text, {largest: 30 * of})).findings
+    assert largest in alone[0].rows
+    assert alone[0].bytes == 30 * of
+    assert size(30 * of) in alone[0].sentence
+
+
+@settings(max_examples=200, deadline=None)
+@given(held=st.lists(st.integers(0, 40).map(lambda bits: (1 << bits) - 1), min_size=len(ROWS), max_size=len(ROWS)))
+def test_any_ledger(held: list[int], arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    check_order(with_rows(text, dict(zip(ROWS, held))))
+    check_order(with_rows(text, dict(zip(ROWS, held)), rss=None))
+
+
+def test_a_part_stands_behind_its_whole(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("mmapped") as pid:
+        findings = take_snapshot(arenadump, pid)
+    rules = [finding.rule for finding in findings]
+    assert rules.index("in use") < rules.index("large blocks")
+
+
+# --- Real processes ---------------------------------------------------------------------------------------------------
+
+
+def take_snapshot(arenadump: harness.Arenadump, pid: int, *options: str) -> list[Finding]:
+    facts = Facts(parse(arenadump.check("summary", "--json", *options, pid)))
+    check_order(facts)
+    return judge(facts).findings
+
+
+def test_a_leak(arenadump: harness.Arenadump) -> None:
+    """The headline, although free pages and a cache of the program's own are there, too."""
+    with started([str(programs.build("leak"))], "ready") as pid:
+        findings = take_snapshot(arenadump, pid)
+        known = take_snapshot(arenadump, pid, "--graph")[0]
+    first = findings[0]
+    assert first.rule == known.rule == "in use"
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB; 94.6 MiB is lost." in known.sentence
+    assert re.search(r"in (199,999|200,000) chunks is lost: no pointer", known.evidence)
+    assert "A leak resembles this" not in known.evidence, "with a graph it is none any more"
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB, perhaps a leak, perhaps a cache." in first.sentence
+    assert "A leak resembles this; so do a cache" in first.evidence
+    assert "next sizes" not in first.evidence, "the others are next to nothing"
+    assert [step.command for step in first.next] == [
+        f"arenascope owners {pid}",
+        f"arenascope leaks {pid}",
+        f"arenascope profile {pid} --for 60s -o calls.dump && arenascope profile top calls.dump",
+        f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html",
+    ]
+    assert [finding.rule for finding in findings[1:3]] == ["anonymous memory", "free pages kept"]
+
+
+def test_a_type_that_holds_more_than_a_size_is_named(arenadump: harness.Arenadump) -> None:
+    """The chunks of a real process, to which two types have been given."""
+    with started([str(programs.build("leak"))], "ready") as pid:
+        answer = json.loads(arenadump.check("summary", "--json", "--graph", pid))
+    given = [("app::Row", 200_001, 95 << 20), ("<script>", 1, 2 << 20)]
+    answer["graph"]["types"] = [
+        {**answer["graph"]["types"][0], "type": name, "count": many, "bytes": held, "retained": held}
+        for name, many, held in given
+    ]
+    finding = judge(Facts(parse(json.dumps(answer)))).findings[0]
+    assert "in use by the application: 200,001 chunks of type app::Row hold 95.0 MiB; 94.6 MiB is lost." in (
+        finding.sentence
+    )
+    assert "The largest sizes: 200,000 chunks of 496 bytes (94.6 MiB)." in finding.evidence
+    assert "The next types: <script> (2.0 MiB)." in finding.evidence
+    answer["graph"]["types"][0]["bytes"] = 90 << 20
+    smaller = judge(Facts(parse(json.dumps(answer)))).findings[0]
+    assert "200,000 chunks of 496 bytes hold 94.6 MiB; " in smaller.sentence
+    assert "The largest types: app::Row (90.0 MiB), <script> (2.0 MiB)." in smaller.evidence
+
+
+def test_few_large_chunks_are_no_suspicion(arenadump: harness.Arenadump) -> None:
+    with process("in-use") as pid:  # 1,000 of 64 KiB
+        (finding,) = [finding for finding in take_snapshot(arenadump, pid) if finding.rule == "in use"]
+    assert "1,000 chunks of 65,552 bytes hold" in finding.sentence
+    assert "leak" not in finding.evidence
+
+
+def test_node(arenadump: harness.Arenadump) -> None:
+    program = "const kept=[]; for (let i = 0; i < 400000; i++) kept.push({x: i, s: 'k' + i}); console.log('ready'); "
+    with started(["node", "-e", program + "setInterval(() => kept.length, 1000)"], "ready") as pid:
+        first = take_snapshot(arenadump, pid)[0]
+    assert first.rule in {"anonymous memory", "managed memory"}
+    assert "--heapsnapshot-signal=SIGUSR2" in first.next[0].command
+
+
+def test_java(arenadump: harness.Arenadump) -> None:
+    jvm = jvms.required()
+    source = programs.SOURCES / "java/Holds.java"
+    with started([jvm.tool("java"), "-Xmx256m", str(source), "100", "30"], "ready") as pid:
+        findings = take_snapshot(arenadump, pid)
+    first = findings[0]
+    assert first.rule == "managed memory"
+    assert "used by its own count" in first.evidence
+    assert re.search(r"Used by space: eden .*, \w+ [\d.]+ MiB\.", first.evidence)
+    assert [step.command for step in first.next] == [f"jcmd {pid} GC.heap_info", f"jcmd {pid} GC.class_histogram"]
+    (native,) = [finding for finding in findings if finding.rule == "in use"]  # 30 MiB of about 220
+    assert "Direct buffers are part of it" in native.evidence
+    assert [step.command for step in native.next][1:-1] == [
+        f"jcmd {pid} VM.native_memory summary",
+        f"arenascope owners {pid}",
+    ]
+    assert "arenascope profile" in native.next[-1].command
+
+
+def test_php(arenadump: harness.Arenadump) -> None:
+    if not shutil.which("php"):
+        pytest.skip("php is not installed (Debian: php-cli)")
+    with started(["php", str(programs.SOURCES / "holds.php")], " ") as pid:
+        (finding,) = [finding for finding in take_snapshot(arenadump, pid) if finding.rule == "other malloc"]
+    assert "in the memory of PHP" in finding.sentence
+    assert "memory_get_usage()" in finding.evidence
+
+
+LISTS = "kept = [[i] for i in range(300_000)]; print('ready', flush=True); input()"
+
+
+def test_python_with_its_types(arenadump: harness.Arenadump) -> None:
+    with started([sys.executable, "-c", LISTS], "ready") as pid:
+        plain, counted = take_snapshot(arenadump, pid), take_snapshot(arenadump, pid, "--objects")
+    assert plain[0].rule == counted[0].rule == "Python's arenas"
+    objects, owners = f"arenascope summary {pid} --objects", f"arenascope owners {pid}"
+    assert [step.command for step in plain[0].next] == [objects, owners]
+    assert [step.command for step in counted[0].next] == [owners]
+    assert "list: 300," in counted[0].evidence
+    assert "with what they own" in counted[0].evidence
+    assert "tuple" not in counted[0].evidence.partition("list: 300,")[0]
+
+
+def test_python_whose_memory_is_mallocs(arenadump: harness.Arenadump) -> None:
+    """Large blocks of Python are malloc's: the step and the types stand with what is in use."""
+    with started(
+        [sys.executable, "-c", LISTS.replace("[i]", "bytes(1000)").replace("300_000", "60_000")], "ready"
+    ) as pid:
+        plain, counted = take_snapshot(arenadump, pid), take_snapshot(arenadump, pid, "--objects")
+    assert plain[0].rule == counted[0].rule == "in use"
+    assert plain[0].next[0].command == f"arenascope summary {pid} --objects"
+    assert re.search(r"bytes: (59,9|6\d,)\d+ objects, 59", counted[0].evidence)  # code is bytes, too
+
+
+def test_ruby_whose_garbage_is_not_collected(arenadump: harness.Arenadump) -> None:
+    program = "GC.disable; a = Array.new(20_000) { 'x' * 3000 }; a = nil; puts :ready; $stdout.flush; sleep"
+    with started(["ruby", "-e", program], "ready") as pid:
+        first = take_snapshot(arenadump, pid)[0]
+    assert first.rule == "in use"
+    assert "perhaps garbage, perhaps a leak, perhaps a cache" in first.sentence
+    assert "garbage included, until Ruby's next full GC" in first.evidence
+    assert "--objects" in first.next[0].command
+    assert "gc_on_usr2.rb" in first.next[1].command
+
+
+@pytest.mark.check
+def test_the_docs_name_every_rule(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = printed(arenadump, tmp_path_factory.getbasetemp())
+    docs = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    rules = {finding.rule for name in ROWS for finding in judge(with_rows(text, {name: MIB})).findings}
+    # The rows in_use and mmapped_in_use share a rule, tcache and fastbin another. Large blocks are a part.
+    assert len(rules) == len(ROWS) - 2 + 1
+    named = set(re.findall(r"^\| ([^|`]+) \|", docs, re.MULTILINE))
+    others = {"another allocator", "residency unknown", "too many arenas", "gone already", "swapped"}
+    assert named - {"cause", "evidence"} >= rules | others
