@@ -56,6 +56,12 @@ struct as_derivation_of {
     uint32_t derived;   // scope
 };
 
+// A declaration whose name only the unit of its type has.
+struct as_declared_elsewhere {
+    uint64_t signature; // of this unit
+    uint32_t scope;
+};
+
 // A unit of which only this is in the module. The strings are in the module's debug information.
 struct as_dwarf_skeleton {
     const char *folder, *name; // where the compiler worked, and the .dwo file that it wrote
@@ -75,20 +81,21 @@ struct as_dwarf_module {
 struct as_dwarf_index {
     AS_VEC(struct as_scope) scopes; // [0] is not used
     AS_VEC(struct as_scope_run) runs;
-    AS_VEC(struct as_dwarf_variable) variables; // by address, once finished
-    AS_VEC(struct as_derivation) derivations;   // by base, once finished
-    AS_VEC(struct as_derivation_of) unsettled;  // until then
-    AS_VEC(struct as_dwarf_skeleton) skeletons; // of the module that was added last
-    AS_VEC(struct as_die) signed_types;         // [0] is not used
-    struct as_number_map by_signature;          // → signed_types
-    struct as_number_map by_unit;               // the id → the skeleton, plus 1
-    struct as_number_map by_name;               // hash → the first definition; of another unit's, if that is the same
-    struct as_number_map by_shape;              // hash and shape likewise
-    struct as_number_map twofold;               // hashes of names with definitions that differ
-    uint64_t dies;                              // inspected so far
-    uint32_t units;                             // that have been inspected, of all files
-    bool cut;                                   // there was more than is read
-    atomic_bool stopped;                        // as_dwarf_index_stop
+    AS_VEC(struct as_dwarf_variable) variables;   // by address, once finished
+    AS_VEC(struct as_derivation) derivations;     // by base, once finished
+    AS_VEC(struct as_derivation_of) unsettled;    // until then
+    AS_VEC(struct as_declared_elsewhere) unnamed; // likewise
+    AS_VEC(struct as_dwarf_skeleton) skeletons;   // of the module that was added last
+    AS_VEC(struct as_die) signed_types;           // [0] is not used
+    struct as_number_map by_signature;            // → signed_types
+    struct as_number_map by_unit;                 // the id → the skeleton, plus 1
+    struct as_number_map by_name;  // hash → the first definition; of another unit's, if that is the same
+    struct as_number_map by_shape; // hash and shape likewise
+    struct as_number_map twofold;  // hashes of names with definitions that differ
+    uint64_t dies;                 // inspected so far
+    uint32_t units;                // that have been inspected, of all files
+    bool cut;                      // there was more than is read
+    atomic_bool stopped;           // as_dwarf_index_stop
 };
 
 // The hash of a name, continued from what it lies in (0: nothing).

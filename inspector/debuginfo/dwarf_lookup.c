@@ -92,10 +92,25 @@ static const void *base_of(const struct as_dwarf_index *x, const struct as_deriv
     return d->base ? d->base : x->signed_types.items[as_number_map_get(&x->by_signature, d->signature)].address;
 }
 
+// Gives declarations the names of their definitions; what lies in them has a qualified name then, too.
+static void name_declarations(struct as_dwarf_index *x)
+{
+    for (size_t i = 0; i < x->unnamed.count; i++) {
+        const struct as_declared_elsewhere *u = &x->unnamed.items[i];
+        const void *die = x->signed_types.items[as_number_map_get(&x->by_signature, u->signature)].address;
+        x->scopes.items[u->scope].name = x->scopes.items[as_dwarf_scope_of(x, die)].name;
+    }
+    for (uint32_t i = 1; x->unnamed.count > 0 && i < x->scopes.count; i++)
+        if (x->scopes.items[i].hash == 0)
+            x->scopes.items[i].hash = as_dwarf_qualified_hash(x, i);
+    as_vec_free(&x->unnamed);
+}
+
 bool as_dwarf_index_finish(struct as_dwarf_index *x, struct as_error *err)
 {
     bool ok = true;
     sort_runs(x);
+    name_declarations(x);
     for (uint32_t i = 1; ok && i < x->scopes.count; i++)
         ok = settle_scope(x, i, err);
     ok = ok && as_vec_reserve(&x->derivations, x->unsettled.count, err);

@@ -105,6 +105,19 @@ uint64_t as_dwarf_own_unit(const struct as_dwarf_index *x, Dwarf_Die *die)
     return signature == 0 || find_signed(x, signature, die) ? 0 : signature;
 }
 
+// clang declares what a type lies in by the signature alone.
+static void note_unnamed(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t scope)
+{
+    Dwarf_Attribute attribute;
+    uint64_t signature = dwarf_attr(die, DW_AT_signature, &attribute) ? read_signature(attribute) : 0;
+    if (signature == 0)
+        return;
+    struct as_declared_elsewhere *added = as_vec_add(&s->index->unnamed, s->err);
+    if (added)
+        *added = (struct as_declared_elsewhere){signature, scope};
+    s->failed = s->failed || !added;
+}
+
 // Where a type is defined that typedefs, const and the like lead to. *signature: of its unit, if this is not known yet; else 0.
 static bool resolve_type(const struct as_dwarf_index *x, Dwarf_Die *of, Dwarf_Die *type, uint64_t *signature)
 {
@@ -192,7 +205,7 @@ static void search_later(struct as_dwarf_scan *s, Dwarf_Die *die, const Dwarf_Di
     s->failed = s->failed || !added;
 }
 
-static uint64_t qualified_hash(const struct as_dwarf_index *x, uint32_t scope)
+uint64_t as_dwarf_qualified_hash(const struct as_dwarf_index *x, uint32_t scope)
 {
     const char *names[DEEPEST];
     unsigned count = 0;
@@ -219,7 +232,7 @@ void as_dwarf_scan_settle(struct as_dwarf_scan *s, uint32_t first)
         }
     }
     for (uint32_t i = first; s->forward.count > 0 && i < x->scopes.count; i++)
-        x->scopes.items[i].hash = qualified_hash(x, i);
+        x->scopes.items[i].hash = as_dwarf_qualified_hash(x, i);
     s->forward.count = 0;
 }
 
@@ -237,6 +250,8 @@ static void scan_record(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t parent
         return;
     if (!known)
         search_later(s, die, &declaration, scope);
+    else if (!name)
+        note_unnamed(s, die, scope);
     x->scopes.items[scope].declared = dwarf_hasattr(die, DW_AT_declaration) || bytes < 0;
     x->scopes.items[scope].size = bytes < 0 ? 0 : (uint64_t)bytes;
     if (x->scopes.items[scope].declared) // what is declared in it may be defined
@@ -387,6 +402,7 @@ void as_dwarf_index_free(struct as_dwarf_index *x)
     as_vec_free(&x->variables);
     as_vec_free(&x->derivations);
     as_vec_free(&x->unsettled);
+    as_vec_free(&x->unnamed);
     as_vec_free(&x->skeletons);
     as_vec_free(&x->signed_types);
     as_number_map_free(&x->by_signature);

@@ -145,6 +145,7 @@ def test_types_in_units_and_files_of_their_own(
         answer = truth.compare(truth.process.pid)
         assert split_note(arenadump, truth) is None
     assert answer.wrong == []
+    assert answer.missing == set()
     assert answer.share >= 0.99
 
 

@@ -125,6 +125,17 @@ class Registry
     std::map<int, std::vector<net::Session *>> groups;
 };
 
+// Defined outside of what declares it: in a unit for one type the declaration is behind the definition.
+struct Outer {
+    struct Inner;
+    Inner *inner;
+    long numbers[2];
+};
+struct Outer::Inner {
+    Plain *plain;
+    long numbers[6];
+};
+
 struct Inside {
     Plain *middle; // of something else
     Address *same;
@@ -168,6 +179,7 @@ app::Tagged *tagged[100];
 void *anything;
 app::net::Session *recent[8];
 app::Inside *inside;
+app::Outer *outer;
 app::net::Session *part_of_more;
 app::Plain *one_of_two, *in_the_middle;
 app::net::Session **partly;
@@ -294,6 +306,9 @@ static void fill_rest()
     part = know("app::Part", new app::Part);
     part->plain = know("app::Plain", new app::Plain{});
     part->numbers = know("long[]", new long[100]());
+    outer = know("app::Outer", new app::Outer{});
+    outer->inner = know("app::Outer::Inner", new app::Outer::Inner{});
+    outer->inner->plain = know("app::Plain", new app::Plain{});
     anything = know("!void", new app::Plain{});
     for (auto &one : recent)
         one = make_session(3);

@@ -49,6 +49,7 @@ class Answer:
     right: int = 0
     unknown: int = 0
     wrong: list[str] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)  # types that no chunk was said to have
 
     @property
     def share(self) -> float:
@@ -76,7 +77,7 @@ class Truth:
     def compare(self, target: int | Path, *options: str) -> Answer:
         command = [str(CHUNK_TYPES), *options, str(target)]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
-        answer, left = Answer(), dict(self.types)
+        answer, left = Answer(missing={name for name in self.types.values() if name[0] != "!"}), dict(self.types)
         for line in printed.splitlines():
             address, size, evidence, name = line.split("\t")
             found, known = spelled(name), evidence in {"dwarf", "vtable"}
@@ -88,6 +89,7 @@ class Truth:
                 answer.wrong.append(f"{address}: {found}, not {expected}")
             elif known or expected.startswith("!") or (expected == "char[]" and name == TEXT):
                 answer.right += int(size)
+                answer.missing.discard(expected)
             else:
                 answer.unknown += int(size)
         assert not left, "not all chunks were found"
