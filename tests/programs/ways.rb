@@ -38,12 +38,13 @@ def bare
 end
 eval "def many\n#{"bare\n" * 8}end", TOPLEVEL_BINDING, "many.rb"
 eval "def more\n#{"many\n" * 8}end", TOPLEVEL_BINDING, "more.rb"
+eval "def most\n#{"more\n" * 4}end", TOPLEVEL_BINDING, "most.rb"
 
 def left(depth)
   if depth.zero?
     leaf
     leaf
-    more if choose(8).zero?
+    most if choose(32).zero?
   elsif choose(2) == 1
     right(depth - 1)
   else
