@@ -134,6 +134,17 @@ def test_entries_that_say_what_is_not_so(tables: Tables, arenadump: harness.Aren
     assert read(arenadump, tables.pid)["modules"] == right["modules"]
 
 
+def test_another_object_is_where_one_was(tables: Tables, arenadump: harness.Arenadump) -> None:
+    """A module whose build-id is not that of the file at its place has the name that the loader had for it."""
+    good = tables.modules()
+    libraries = [i for i, module in enumerate(good) if module[5].strip(b"\0")]  # the program has no name
+    for i in libraries:
+        good[i] = (*good[i][:3], b"\xab" * 20, BUILD_ID, b"/gone.so")
+    tables.put(good)
+    names = [module["path"] for module in read(arenadump, tables.pid)["modules"]]
+    assert names.count("/gone.so") == len(libraries)
+
+
 @pytest.mark.parametrize("index", ENTRY, ids=["sampled", "frames", "stacks"])
 def test_words_that_are_none(tables: Tables, arenadump: harness.Arenadump, index: int) -> None:
     """Nothing ends by a signal, and what is in use stays: with its stacks, or without."""
