@@ -44,9 +44,14 @@ while True:
 
 
 def spent(pid: int) -> float:
-    """Processor time of a process and of its children that have ended, seconds."""
+    """Processor time of a process and of its children, of which one may be a server that runs; seconds."""
+    running = 0.0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            with suppress(FileNotFoundError):  # it has ended meanwhile, and is counted below
+                running += spent(int(child))
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return sum(map(int, fields[11:15])) / TICK
+    return running + sum(map(int, fields[11:15])) / TICK
 
 
 @contextmanager

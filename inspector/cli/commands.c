@@ -19,13 +19,13 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"summary", as_cmd_summary, AS_OPTION_JSON | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
+    {"summary", as_cmd_summary, AS_OPTION_JSON | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_SERVED,
      "arenadump summary TARGET [--json] [--objects] [--graph]\n"
      "  Prints where the memory is and what would bring it back: a table, or JSON\n"
      "  (arenascope.summary/1, docs/summary.schema.json). --objects: also the objects\n"
      "  of Python or Ruby by type, for which all their memory is read. --graph: the JSON\n"
      "  has who holds the chunks, of which types they are, and how many are lost.\n"},
-    {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH,
+    {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_SERVED,
      "arenadump dump TARGET -o FILE [--chunks] [--objects] [--graph]\n"
      "  Writes the state of every page to FILE (mode 0600), for another day or another\n"
      "  machine; never the contents of the heap. -o -: to standard output. --chunks:\n"
@@ -101,7 +101,7 @@ static const struct command commands[] = {
      "  --forecast: only print what would come back; nothing is loaded, nothing changes.\n"
      "  --watch 60s: wait, and print how much is resident again. --force, --timeout: as\n"
      "  for inject.\n"},
-    {"policy", as_cmd_policy, AS_OPTION_JSON | AS_OPTION_POLICY,
+    {"policy", as_cmd_policy, AS_OPTION_JSON | AS_OPTION_POLICY | AS_SERVED,
      "arenadump policy PID [--timeout TIME] [--json]\n"
      "  Prints what the policy of the agent in a process has done so far: checks, trims\n"
      "  and what they returned. Nothing is loaded, nothing changes. --timeout: how long\n"
@@ -185,7 +185,18 @@ static bool name_limit(struct as_error *err)
     return as_fail(err, AS_NO_MEMORY, "%s; --max-memory is the limit: allow more", text);
 }
 
-static bool run(int argc, char **argv, struct as_error *err)
+// A limit lasts as long as the process, and what reads all memory of a target takes much of ours, which the end of a program
+// returns at once.
+static bool may_serve(const struct command *command, const struct as_options *o, struct as_error *err)
+{
+    if (!(command->takes & AS_SERVED))
+        return as_fail(err, AS_USAGE, "%s is not served: start arenadump for it", command->name);
+    return (o->max_memory == 0 && !o->graph && !o->objects) ||
+           as_fail(err, AS_USAGE, "%s with --max-memory, --graph or --objects is not served: start arenadump for it",
+                   command->name);
+}
+
+static bool run(int argc, char **argv, bool served, struct as_error *err)
 {
     const char *word = argc > 1 ? argv[1] : "";
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
@@ -207,6 +218,8 @@ static bool run(int argc, char **argv, struct as_error *err)
             printf("%s%s", command->help, command->run == as_cmd_trace ? "" : hazards);
             return true;
         }
+        if (served && !may_serve(command, &options, err))
+            return false;
         if (options.max_memory == 0)
             return command->run(&options, err);
         // libdw crashes where it gets no memory.
@@ -227,10 +240,10 @@ static bool run(int argc, char **argv, struct as_error *err)
                    "trace, trim, policy or inject (--help)");
 }
 
-int as_command_run(int argc, char **argv)
+int as_command_run(int argc, char **argv, bool served)
 {
     struct as_error err = {0};
-    bool ok = run(argc, argv, &err);
+    bool ok = run(argc, argv, served, &err);
     // A full disk behind stdout shows only now.
     if ((fflush(stdout) != 0 || ferror(stdout)) && ok)
         ok = as_fail(&err, AS_IO, "cannot write to standard output: %s", strerror(errno));

@@ -298,7 +298,7 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
 {
     *o = (struct as_options){.allowed_sources = AS_LAYOUT_ANY, .scale = 4};
     opterr = 0;
-    optind = 1;
+    optind = 0; // glibc begins anew, whatever it was in the middle of before
     for (;;) {
         int option = getopt_long(argc, argv, ":ho:", long_options, NULL);
         if (option == -1)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,14 @@ from tools import command, harness, programs
 from tools import synthetic_dump as synthetic
 
 from arenascope import __version__
+from arenascope.cli.watch import group_of
 from arenascope.errors import ArenascopeError, Code, DumpError
+from arenascope.exporter.poller import Poller
+from arenascope.timeline.reader import read
+from arenascope.timeline.store import TimelineStore
+from arenascope.watch.loop import Watch, boot_id
+from arenascope.watch.process_group import Together
+from arenascope.wire.arenadump_server import serving
 from arenascope.wire.dump import Dump
 from arenascope.wire.dump_records import SECTIONS
 from arenascope.wire.snapshot import take_snapshot
@@ -58,12 +66,33 @@ def test_each_target_is_one_start(churn: harness.Churn, tmp_path: Path, starts: 
         (["report", dump, pid, "-o", page], ["check", "dump"]),
         (["diff", dump, other], ["check"]),
         (["diff", pid, dump], ["check", "dump"]),
-        (["watch", pid, "-o", timeline, "--for", "1ms"], ["dump"]),
+        (["watch", pid, "-o", timeline, "--for", "1ms"], ["serve"]),
+        (["top", "--once", "--filter", "churn"], ["serve"]),
     ]
     for words, expected in cases:
         done = command.here(*map(str, words))
         assert done.returncode == 0, done.stderr
         assert starts() == expected, words
+
+
+def test_polls_are_one_start(churn: harness.Churn, tmp_path: Path, starts: Callable[[], list[str]]) -> None:
+    """One start serves any number of processes."""
+    with harness.Churn([str(programs.build("churn", "-lpthread"))], directory=tmp_path) as other:
+        pids = Together([group_of(str(each.pid), None, None) for each in (churn, other)])
+        how: list[str] = ["--mode=live"]
+        said: list[str] = []
+        with closing(TimelineStore(str(tmp_path / "timeline"), {}, 1 << 24, boot_id())) as store, serving(said.append):
+            watch = Watch(store, pids, how, said.append)
+            poller = Poller(pids, how, 8, said.append)
+            for _ in range(3):
+                watch.poll(1.0)
+                poller.poll(1.0)
+        assert watch.polls == 3
+        assert poller.board.snapshots == 6
+        assert poller.board.failed == {}
+        assert len(read(str(tmp_path / "timeline")).polls) == 3
+    assert starts() == ["serve"]
+    assert not [line for line in said if "served" in line or "another" in line]
 
 
 def test_a_dump_has_its_summary(churn: harness.Churn, tmp_path: Path, arenadump: harness.Arenadump) -> None:

@@ -150,6 +150,46 @@ def test_kill_9_at_any_time(name: str, longest: float, tmp_path: Path) -> None:
     assert left == {"tmp"} | ({"timeline", "timeline.dumps"} if name == "watch" else set())
 
 
+def servers_of(pid: int) -> list[int]:
+    """The `arenadump serve` of a command, if there is one now."""
+    found = []
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, each.read_text().split()):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[1:2] == [b"serve"]:
+                    found.append(child)
+    return found
+
+
+@pytest.mark.nightly("kills")
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_kill_9_of_the_server_at_any_time(name: str, tmp_path: Path) -> None:
+    """The command goes on with another one."""
+    chance = random.Random(KILLS)
+    command = [sys.executable, "-m", "arenascope", *COMMANDS[name]]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment["ARENASCOPE_ARENADUMP"] = str(harness.arenadump_path().resolve())
+    with growing() as grows, terminal() as tty:
+        grows.grow(2000)
+        with subprocess.Popen(
+            [*command, str(grows.pid)], env=environment, cwd=tmp_path, stdin=tty, stdout=tty, stderr=tty
+        ) as child:
+            before: list[int] = []
+            for _ in range(KILLS):
+                until(lambda: set(servers_of(child.pid)) - set(before), "no server")  # noqa: B023
+                before = servers_of(child.pid)
+                time.sleep(chance.uniform(0, 0.3))
+                for each in before:
+                    os.kill(each, signal.SIGKILL)
+                until(lambda: is_as_before(grows.pid), "the process is not as it was")
+                grows.grow(500)
+            assert child.poll() is None, f"{name} has ended by itself"
+            child.send_signal(signal.SIGTERM)
+        until(lambda: is_as_before(grows.pid), "the process is not as it was")
+        if name == "watch":
+            assert is_whole(tmp_path, 0)
+
+
 def is_whole(folder: Path, before: int) -> int:
     """No poll is lost, and no dump torn. How many polls there are."""
     path = folder / "timeline"

@@ -19,6 +19,7 @@ import pytest
 from graph.test_graph_schemas import closed
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tools import serve_each
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
 from tools.paths import ROOT
@@ -38,7 +39,7 @@ ROWS = [name.replace(" ", "_") for name in SHORT]
 NOBODY = 65534
 DASH = "\N{EN DASH}"
 KIB, MIB = 1 << 10, 1 << 20
-ENDS = """#!/bin/sh
+ENDS = """
 for last; do :; done
 kill -9 "$last"
 until grep -q "^State:.Z" /proc/$last/status; do :; done
@@ -183,7 +184,7 @@ def test_zombies_and_kernel_threads_are_counted_and_not_inspected(mark: str) -> 
 
 def test_a_process_that_ends_while_it_is_inspected(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:
     script = tmp_path / "arenadump"
-    script.write_text(ENDS)
+    script.write_text(f"#!/bin/sh\n{serve_each.line_for(script)}{ENDS}")
     script.chmod(0o755)
     env = {**os.environ, "REAL": os.environ["ARENASCOPE_ARENADUMP"], "ARENASCOPE_ARENADUMP": str(script)}
     made = top_json("--filter", mark, env=env)

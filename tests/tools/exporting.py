@@ -22,7 +22,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from . import harness
+from . import harness, serve_each
 from .paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -32,7 +32,7 @@ OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 # An arenadump of which the tests can have each call, or those of one command, fail or wait.
 STALLS = """#!/bin/bash
-[[ $1 == {command} ]] || exec "{program}" "$@"
+{serve}[[ $1 == {command} ]] || exec "{program}" "$@"
 [[ ! -e {folder}/fail ]] || {{ echo "arenadump: no right to inspect" >&2; exit 4; }}
 if [[ -e {folder}/stall ]]; then
     touch {folder}/stalled
@@ -46,7 +46,7 @@ def failing(folder: Path, command: str = "*") -> Path:
     """It fails while there is a file "fail"; while there is "stall", it makes "stalled", and waits."""
     script = folder / "stalls"
     program = harness.arenadump_path().resolve()
-    script.write_text(STALLS.format(folder=folder, program=program, command=command))
+    script.write_text(STALLS.format(serve=serve_each.line_for(script), folder=folder, program=program, command=command))
     script.chmod(0o755)
     return script
 

@@ -72,7 +72,8 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
     A snapshot every 30 seconds, or less often where it would cost more than 0.5 % of a processor. A scrape shows the
     last snapshot and its age; it never waits for a snapshot. Ctrl-C ends the exporter.
     """
-    from arenascope.exporter.poller import Poller  # noqa: PLC0415 - other commands need no server
+    from arenascope.exporter.poller import Poller  # noqa: PLC0415
+    from arenascope.wire import arenadump_server  # noqa: PLC0415 - other commands need no server
 
     with needing("exporter", "the exporter"):
         from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
@@ -96,7 +97,8 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
             "--public"
         )
     poller = Poller(Together(groups), [f"--mode={mode}", f"--max-pause={max_pause}"], processes, say)
-    with Bell().listening() as bell, serving(address, MetricsPage(lambda: poller.board, arenas)) as served:
+    page = MetricsPage(lambda: poller.board, arenas)
+    with Bell().listening() as bell, arenadump_server.serving(say), serving(address, page) as served:
         say(f"serving http://{served}/metrics")
         if not address.is_loopback:
             say("warning: whoever can reach this address can read the names and sizes of processes")

@@ -80,6 +80,7 @@ def top(  # noqa: PLR0913 - one for each option
     """
     from arenascope.live.columns import COLUMNS, Choice  # noqa: PLC0415
     from arenascope.live.process_table import Processes  # noqa: PLC0415
+    from arenascope.wire.arenadump_server import serving  # noqa: PLC0415
 
     if as_json and not once:
         raise click.UsageError("--json goes with --once")
@@ -88,7 +89,8 @@ def top(  # noqa: PLR0913 - one for each option
     column = next(name for name in COLUMNS if name.lower() == sort.lower())
     choice = Choice(column, reverse, words, group)
     if once:
-        return _once(Processes(how, _only(process)), choice, process, as_json=as_json)
+        with serving():
+            return _once(Processes(how, _only(process)), choice, process, as_json=as_json)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise click.UsageError("a live view needs a terminal: use --once")
     with needing("live", "the live view", "`arenascope top --once` works without it."):
@@ -97,7 +99,8 @@ def top(  # noqa: PLR0913 - one for each option
     more = [name for name, wanted in (("--objects", objects), ("--graph", graph)) if wanted]
     first = (process, [*how, *more]) if process else None
     live = Live(Processes(how), choice, every, first)
-    code = live.run(mouse=False)
+    with serving():
+        code = live.run(mouse=False)
     return (live.return_code or Code.INTERNAL) if code is None else code  # None: it has shown its own failure
 
 

@@ -129,6 +129,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     from arenascope.watch.dump_triggered import TriggeredDumps  # noqa: PLC0415
     from arenascope.watch.loop import Bell, Watch, boot_id  # noqa: PLC0415
     from arenascope.watch.triggers import Triggers  # noqa: PLC0415
+    from arenascope.wire.arenadump_server import serving  # noqa: PLC0415
 
     given = [each for each in (pid, name, cgroup) if each is not None]
     if len(given) != 1:
@@ -143,6 +144,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         _refuse_unprofiled(pid, how)
     with ExitStack() as closing:
         bell = closing.enter_context(Bell().listening())
+        closing.enter_context(serving(say))
         triggered = None
         if dump_at:
             folder = DumpFolder(dumps or f"{output}.dumps", keep, dumps_size)

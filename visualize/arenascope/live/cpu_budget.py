@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from typing import Final
+
+from arenascope.wire import arenadump
 
 SHARE: Final = 0.01  # of a processor
 START: Final = 2.0  # seconds of processor time for the first snapshots: the start of a program is no part of its share
@@ -13,9 +14,8 @@ DEBT: Final = START / 2  # a snapshot that costs more than this is taken when th
 
 
 def of_snapshots() -> float:
-    """Processor time of this thread, and of the programs that were started and have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.thread_time() + children.ru_utime + children.ru_stime
+    """Processor time of this thread, of the programs that were started and have ended, and of the server."""
+    return time.thread_time() + arenadump.seconds_of_children()
 
 
 class Purse:

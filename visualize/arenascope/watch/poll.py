@@ -13,6 +13,7 @@ from arenascope.compare import digest_of
 from arenascope.findings import Facts, judge
 from arenascope.timeline.store import Member, Taken
 from arenascope.watch.process_group import process_at
+from arenascope.wire import arenadump
 from arenascope.wire.snapshot import take_snapshot
 from arenascope.wire.summary import summarize
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def spent() -> float:
-    """Processor time of this process and of the children that it has waited for, seconds."""
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in both)
+    """Processor time of this process, of the children that it has waited for, and of its server; seconds."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return own.ru_utime + own.ru_stime + arenadump.seconds_of_children()
 
 
 def still(process: Process) -> bool:

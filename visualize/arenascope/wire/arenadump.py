@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import sysconfig
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Final
+from typing import TYPE_CHECKING, Callable, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.signals import held_back
@@ -23,6 +24,30 @@ PROGRAM: Final = "arenadump"
 OVERRIDE: Final = "ARENASCOPE_ARENADUMP"
 leaving: Final = threading.Event()
 """Set: programs that other threads have started are ended, within a second. Signals reach the first thread alone."""
+
+
+class Ended(NamedTuple):
+    """What came of a program."""
+
+    program: str
+    code: int  # as Popen has it
+    printed: str
+    remarks: str  # what it said on stderr
+
+
+def _no_server(_: Sequence[str], __: int | None) -> Ended | None:
+    return None
+
+
+def _seconds_of_children() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+ask_server: Callable[[Sequence[str], int | None], Ended | None] = _no_server
+"""Asks the server that there is (arenadump_server.py). None: a program is to be started."""
+seconds_of_children: Callable[[], float] = _seconds_of_children
+"""Processor time of the programs that were started and have ended, and of the server."""
 
 
 def find_arenadump() -> str:
@@ -66,7 +91,10 @@ def run_arenadump(
     `descriptors` are open files of ours that it gets, under the same numbers. `output`: one that is its stdout.
     `remark` gets what it says on stderr where it succeeds.
     """
-    return run_program([find_arenadump(), *arguments], descriptors, output, remark)
+    ended = None if descriptors else ask_server(arguments, output)
+    if ended is None:
+        return run_program([find_arenadump(), *arguments], descriptors, output, remark)
+    return _judged(ended, remark)
 
 
 def run_program(
@@ -76,11 +104,15 @@ def run_program(
     remark: Callable[[str], None] = to_stderr,
 ) -> str:
     """Run arenadump, or arenascope itself, in the same way. `command` begins with its path."""
-    program = command[0]
     try:
-        code, printed, remarks = _run(list(command), descriptors, subprocess.PIPE if output is None else output)
+        ended = _run(list(command), descriptors, subprocess.PIPE if output is None else output)
     except OSError as error:
-        raise ArenascopeError(Code.INTERNAL, f"{program} could not be started: {error.strerror}") from error
+        raise ArenascopeError(Code.INTERNAL, f"{command[0]} could not be started: {error.strerror}") from error
+    return _judged(ended, remark)
+
+
+def _judged(ended: Ended, remark: Callable[[str], None]) -> str:
+    program, code, printed, remarks = ended
     if code < 0:
         raise ArenascopeError(128 - code, f"{program} was killed by signal {-code}\n{remarks}".strip())
     if code:
@@ -99,8 +131,8 @@ def _communicate(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     raise ArenascopeError(128 + signal.SIGTERM, "the command is being ended")
 
 
-def _run(command: list[str], descriptors: Sequence[int], output: int) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a program that goes with us when we are told to go."""
+def _run(command: list[str], descriptors: Sequence[int], output: int) -> Ended:
+    """What came of a program that goes with us when we are told to go."""
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     with (
         held_back() as release,
@@ -113,4 +145,5 @@ def _run(command: list[str], descriptors: Sequence[int], output: int) -> tuple[i
             child.kill()
             child.wait()  # on a KeyboardInterrupt Popen itself waits for a quarter of a second only
             raise
-    return child.returncode, (out or b"").decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    printed, remarks = (each.decode("utf-8", "replace") for each in (out or b"", err))
+    return Ended(command[0], child.returncode, printed, remarks)
