@@ -28,9 +28,9 @@ from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact
 from arenascope.live.columns import COLUMNS, RSS, Choice, Quantity, held_of, lines_of, summed
 from arenascope.live.cpu_budget import DEBT, SHARE, START, Purse
+from arenascope.live.machine_text import LEAST, Drawing, columns_for, draw_line, header
 from arenascope.live.process_table import Entry, Figures, Processes, Standing
 from arenascope.live.scheduler import SLOWEST, MachineScene
-from arenascope.render.top import LEAST, Drawing, columns_for, draw_line, header
 from arenascope.watch.poll import spent
 from arenascope.watch.process_group import Identity, Process, all_processes
 

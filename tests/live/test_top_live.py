@@ -34,8 +34,8 @@ from arenascope.live.app import Live
 from arenascope.live.columns import Choice
 from arenascope.live.line_widget import Lines
 from arenascope.live.process_table import Processes
+from arenascope.live.process_text import cells_of
 from arenascope.live.screens import MachineScreen, ProcessScreen
-from arenascope.render.top_process import cells_of
 from arenascope.watch.process_group import process_at
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.arenadump import leaving

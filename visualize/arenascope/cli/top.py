@@ -111,9 +111,9 @@ def _only(process: Process | None) -> Callable[[Process], bool] | None:
 def _once(machine: Processes, choice: Choice, process: Process | None, *, as_json: bool) -> int:
     from arenascope.humanize import json_text, plural  # noqa: PLC0415
     from arenascope.live.columns import lines_of  # noqa: PLC0415
+    from arenascope.live.machine_text import Drawing, draw_line, header, said  # noqa: PLC0415
     from arenascope.live.top_json import to_json  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.render.top import Drawing, draw_line, header, said  # noqa: PLC0415
 
     machine.scan()
     every = [entry for line in lines_of(machine.entries.values(), choice) for entry in line.members]

@@ -15,9 +15,9 @@ from textual.widgets import Input
 from arenascope.humanize import printable
 from arenascope.live.columns import COLUMNS, GROUPINGS, chosen, lines_of
 from arenascope.live.line_widget import Lines
+from arenascope.live.machine_text import LEAST, Drawing, draw_line, header, said
+from arenascope.live.process_text import draw_process
 from arenascope.live.scheduler import MachineScene, ProcessScene
-from arenascope.render.top import LEAST, Drawing, draw_line, header, said
-from arenascope.render.top_process import draw_process
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
