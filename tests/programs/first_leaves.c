@@ -8,6 +8,8 @@
 
 enum { THREADS = 3, BLOCKS = 2000, SIZE = 1000 };
 
+static pthread_barrier_t filled; // by all
+
 static void *stay(void *first)
 {
     for (int i = 0; i < BLOCKS; i++) {
@@ -16,6 +18,7 @@ static void *stay(void *first)
             abort();
         memset(block, 1, SIZE);
     }
+    pthread_barrier_wait(&filled);
     if (first && pthread_join(*(pthread_t *)first, NULL) == 0) {
         puts("ready");
         fflush(stdout);
@@ -29,6 +32,8 @@ int main(void)
     static pthread_t first;
     pthread_t thread;
     first = pthread_self();
+    if (pthread_barrier_init(&filled, NULL, THREADS) != 0)
+        return 1;
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&thread, NULL, stay, i == 0 ? &first : NULL) != 0)
             return 1;
