@@ -56,7 +56,7 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     inspector, program = planted / "inspector", planted / "arenadump"
     # A ledger is larger by a row: all that goes through arenas is compiled anew.
     sources = sorted(
-        str(path.relative_to(inspector)) for folder in REBUILT for path in (inspector / folder).glob("*.c")
+        str(path.relative_to(inspector)) for folder in REBUILT for path in (inspector / folder).rglob("*.c")
     )
     archives = list(dict.fromkeys(map(str, libraries)))
     wanted = subprocess.run(
