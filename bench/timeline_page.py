@@ -19,12 +19,12 @@ import numpy as np
 from report import ROOT, chromium, percentile
 
 from arenascope.compare.digest import Pages
+from arenascope.processes import process_at
 from arenascope.report.page.html import render
 from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.watch.loop import boot_id
 from arenascope.watch.poll import spent, take
-from arenascope.watch.process_group import process_at
 
 STEPS = 150
 ROUNDS = 6

@@ -22,7 +22,8 @@ from tools.report_fixtures import browser
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import run_reports, spec
-from arenascope.experiment.analysis import Analysis, analyse, as_values
+from arenascope.experiment.analysis import Analysis, analyse
+from arenascope.experiment.analysis_json import as_values
 from arenascope.experiment.charts import LEDGER, ledgers, over_time
 from arenascope.experiment.markdown import render as render_markdown
 from arenascope.experiment.page import render as render_page

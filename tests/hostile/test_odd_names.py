@@ -18,13 +18,14 @@ from profiles import test_profile_entry
 from timeline.test_timeline_damage import BOOT, MIB, digest
 from tools import harness, odd
 
-from arenascope import private_files
+from arenascope import private_files, processes
 from arenascope.cli.main import main
 from arenascope.humanize import json_text, printable, utf8
+from arenascope.processes import Identity, all_processes, process_at
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import Member, Poll, Taken, TimelineStore
-from arenascope.watch import cgroup, process_group
-from arenascope.watch.process_group import Identity, OfCommand, all_processes, process_at
+from arenascope.watch import cgroup
+from arenascope.watch.process_group import OfCommand
 
 NAME = b"\xff\xe2\x82X\x1b[2J"
 ARGUMENT = b"\xfe\x1b]0;x\x07"
@@ -105,10 +106,10 @@ def test_lines_of_the_kernels_end_with_a_newline_alone(tmp_path: Path, monkeypat
         cgroup, "Path", lambda name: tmp_path / Path(name).name if "/proc/" in str(name) else Path(name)
     )
     assert [os.fsencode(each.place) for each in cgroup.mounts()] == [b"/cg\xffroup"]
-    monkeypatch.setattr(process_group, "PROC", tmp_path)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "cgroup").write_bytes(b"0::/sl\xe2\x80\xa8i\xffce\n")
-    assert [os.fsencode(each) for each in process_group.cgroups_of(1)] == [b"/sl\xe2\x80\xa8i\xffce"]
+    assert [os.fsencode(each) for each in processes.cgroups_of(1)] == [b"/sl\xe2\x80\xa8i\xffce"]
 
 
 def test_a_long_name_of_letters_that_are_not_ascii() -> None:

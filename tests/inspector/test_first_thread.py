@@ -16,7 +16,8 @@ from tools import debian, harness, programs
 from tools.injection import inject
 from tools.stage import PATIENCE, Stage
 
-from arenascope.watch.process_group import OfCommand, all_processes, files_of, process_at
+from arenascope.processes import all_processes, files_of, process_at
+from arenascope.watch.process_group import OfCommand
 
 BLOCKS = 3 * 2000 * 1000  # bytes that its threads allocate
 

@@ -31,8 +31,8 @@ from arenascope.live.cpu_budget import DEBT, SHARE, START, Purse
 from arenascope.live.machine_text import LEAST, Drawing, columns_for, draw_line, header
 from arenascope.live.process_table import Entry, Figures, Processes, Standing
 from arenascope.live.scheduler import SLOWEST, MachineScene
+from arenascope.processes import Identity, Process, all_processes
 from arenascope.watch.poll import spent
-from arenascope.watch.process_group import Identity, Process, all_processes
 
 SCHEMA = json.loads((ROOT / "docs/top.schema.json").read_text())
 ROWS = [name.replace(" ", "_") for name in SHORT]

@@ -36,7 +36,7 @@ from arenascope.live.line_widget import Lines
 from arenascope.live.process_table import Processes
 from arenascope.live.process_text import cells_of
 from arenascope.live.screens import MachineScreen, ProcessScreen
-from arenascope.watch.process_group import process_at
+from arenascope.processes import process_at
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.arenadump import leaving
 

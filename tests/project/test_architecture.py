@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order of inspector/'s folders, circles of includes, the picture of both, and one meaning for each public name."""
+"""The order of folders, circles of includes and imports, the picture of inspector/, one meaning for each name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 
 import pytest
+from tools import imports
 from tools.paths import ROOT
 
 pytestmark = pytest.mark.check
@@ -63,6 +64,35 @@ def test_a_breach_is_found(file: str, text: str, said: str) -> None:
     files["dump/dump.h"] += '#include "libc/libc.h"\n'
     files["base/vec.h"] += '#include "base/sort.h"\n' if "vec" in text else ""
     assert any(line.startswith(said) for line in architecture.complaints(files))
+
+
+PACKAGE = imports.sources(ROOT / "visualize/arenascope")
+# Circles that stay. The screens of the live view know their application by its type; it makes them.
+DEFENDED = [["arenascope.live.app", "arenascope.live.screens"]]
+
+
+def test_packages_of_python_form_no_circle() -> None:
+    assert len(PACKAGE) > 150
+    assert imports.circles(imports.between_rooms(PACKAGE)) == []
+
+
+def test_modules_of_python_form_no_circle() -> None:
+    assert imports.circles(imports.arrows(PACKAGE)) == DEFENDED
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "circle"),
+    [
+        ("arenascope.wire.dump", "from arenascope.profiles.filters import Filters", "arenascope.profiles"),
+        ("arenascope.timeline.store", "def f():\n    from arenascope.watch import loop", "arenascope.watch"),
+        ("arenascope.report.map.legend", "import arenascope.report.page.tables", "arenascope.report.page"),
+        ("arenascope.render.terminal", "from ..live.columns import COLUMNS", "arenascope.live"),
+        ("arenascope.rows", "from arenascope import api", "arenascope.rows"),
+    ],
+)
+def test_a_circle_of_python_is_found(module: str, line: str, circle: str) -> None:
+    planted = {**PACKAGE, module: f"{PACKAGE[module]}\n{line}\n"}
+    assert circle in {each for found in imports.circles(imports.between_rooms(planted)) for each in found}
 
 
 def test_a_name_means_one_thing() -> None:

@@ -18,10 +18,10 @@ from tools.report_fixtures import browser
 from tools.tab import Tab, violations
 
 from arenascope.compare.digest import Group, Named, Portion
+from arenascope.processes import Identity
 from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.store import Poll, Taken
 from arenascope.timeline.suspects import ended_processes, suspects_of
-from arenascope.watch.process_group import Identity
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 

@@ -18,8 +18,8 @@ from timeline.test_timeline import MIB, next_line, started
 from tools import harness
 
 from arenascope.errors import ArenascopeError, Code
+from arenascope.processes import process_at
 from arenascope.watch.dump_directory import FREE, NAME, DumpFolder
-from arenascope.watch.process_group import process_at
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import Summary, summarize
 
@@ -30,7 +30,7 @@ WRITES = """
 import os, sys, time
 from arenascope.wire.snapshot import take_snapshot
 from arenascope.watch.dump_directory import DumpFolder
-from arenascope.watch.process_group import process_at
+from arenascope.processes import process_at
 send = os.sendfile
 def slowly(out, source, offset, count):
     time.sleep(0.001)

@@ -18,12 +18,12 @@ from timeline.test_timeline import MIB, next_line, started
 from timeline.test_triggers import HOLDS, PATIENCE, Watching, appears, hold, hourly, watching
 from tools import kernel
 
+from arenascope.processes import process_at
 from arenascope.watch import memory_pressure
 from arenascope.watch.cgroup import VERSION_2, Mount, cgroups_of, mounts
 from arenascope.watch.kernel_events import Alarms
 from arenascope.watch.loop import Bell
 from arenascope.watch.memory_pressure import Counts, Notices, counts_of
-from arenascope.watch.process_group import process_at
 from arenascope.watch.triggers import Triggers, When, parse_when
 
 LIMIT = 64 * MIB

@@ -27,6 +27,7 @@ from tools import harness, odd, programs
 from tools.paths import ROOT
 
 from arenascope.compare import compare, digest_of
+from arenascope.processes import all_processes, process_at
 from arenascope.timeline import delta_codec, store
 from arenascope.timeline.delta_codec import Frame, applied, delta
 from arenascope.timeline.reader import digest_of_snapshot, read
@@ -35,7 +36,7 @@ from arenascope.timeline.store import APPLICATION, NoRoomError, Poll, TimelineSt
 from arenascope.watch import loop as watch
 from arenascope.watch.loop import SHARE, Watch
 from arenascope.watch.poll import take
-from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, all_processes, process_at
+from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import summarize
 
@@ -46,7 +47,8 @@ KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
 # Poll after poll without a pause; a line for each that is in the file.
 POLLS = """
 import sys
-from arenascope.watch.process_group import OfPid, process_at
+from arenascope.processes import process_at
+from arenascope.watch.process_group import OfPid
 from arenascope.timeline.store import TimelineStore
 from arenascope.watch.loop import Watch, boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
@@ -58,7 +60,7 @@ while True:
 # Snapshots that were taken once, written as fast as this goes.
 WRITES = """
 import sys, time
-from arenascope.watch.process_group import process_at
+from arenascope.processes import process_at
 from arenascope.watch.poll import take
 from arenascope.timeline.store import TimelineStore, Poll
 from arenascope.watch.loop import boot_id

@@ -25,9 +25,9 @@ from arenascope import rows
 from arenascope.cli.main import main
 from arenascope.compare.digest import ArenaHeld, Digest, Group, HeapHeld, Named, Pages, PinsOf, Portion, Seen
 from arenascope.errors import ArenascopeError, Code
+from arenascope.processes import Identity
 from arenascope.timeline import columns, delta_codec
 from arenascope.timeline.store import Member, Poll, Taken, TimelineStore
-from arenascope.watch.process_group import Identity
 
 SECOND = 10**9
 BEGIN = 1_800_000_000 * SECOND

@@ -19,13 +19,13 @@ from timeline.test_timeline import HOW, MIB, group_of, next_line, opened, starte
 from tools import harness, kernel
 
 from arenascope.errors import ArenascopeError
+from arenascope.processes import process_at
 from arenascope.timeline import reader as timeline_reader
 from arenascope.watch import cgroup
 from arenascope.watch.cgroup import VERSION_2, Mount, cgroups_of, fullest, mounts
 from arenascope.watch.dump_directory import DumpFolder
 from arenascope.watch.dump_triggered import TriggeredDumps
 from arenascope.watch.loop import Watch
-from arenascope.watch.process_group import process_at
 from arenascope.watch.triggers import AGAIN, Triggers, When, held_by, parse_when
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import Summary

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from arenascope.compare import Comparison, Digest
     from arenascope.findings import Verdict
+    from arenascope.processes import Identity
     from arenascope.timeline.reader import Timeline
-    from arenascope.watch.process_group import Identity
     from arenascope.wire.graph import Owner, Why
     from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
     from arenascope.wire.trace import Trace
@@ -347,7 +347,7 @@ def _options(flags: Mapping[str, bool], values: Mapping[str, object]) -> list[st
 
 def _identity(target: str) -> Identity | None:
     """Which process has the PID now; None: none has it, or the target is a file."""
-    from arenascope.watch.process_group import process_at  # noqa: PLC0415
+    from arenascope.processes import process_at  # noqa: PLC0415
 
     found = process_at(int(target)) if target.isdigit() else None
     return found.identity if found else None

@@ -7,6 +7,7 @@ the version is that of meson.build, and the code may be of any commit.
 
 from __future__ import annotations
 
+from functools import cache
 from os import path
 from typing import Final
 
@@ -15,6 +16,7 @@ _HERE: Final = path.dirname(path.abspath(__file__))  # noqa: PTH100, PTH120 - pa
 _STATED: Final = path.join(_HERE, "..", "..", "meson.build")  # noqa: PTH118 - likewise
 
 
+@cache
 def version() -> str:
     """The version alone: "0.1.0"."""
     return _built()[0] if path.exists(path.join(_HERE, BUILT)) else _stated()  # noqa: PTH110, PTH118

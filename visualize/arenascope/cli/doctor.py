@@ -6,10 +6,10 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from arenascope import __version__
 from arenascope.doctor import Check, Status, examine
 from arenascope.humanize import json_text, printable
 from arenascope.render.terminal import console
+from arenascope.version import version
 
 SCHEMA = "arenascope.doctor/1"
 STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}
@@ -32,7 +32,7 @@ def doctor(*, as_json: bool) -> int:
     if as_json:
         report = {
             "schema": SCHEMA,
-            "version": __version__,
+            "version": version(),
             "ok": not broken,
             "checks": [
                 {

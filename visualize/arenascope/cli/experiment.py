@@ -218,7 +218,8 @@ def _block(text: str) -> str:
 
 def _show(store: Store, page: Path | None, *, maps: bool, form: str | None = None) -> None:
     # numpy, rich and matplotlib take their time: not for those who want something else.
-    from arenascope.experiment.analysis import analyse, as_values  # noqa: PLC0415
+    from arenascope.experiment.analysis import analyse  # noqa: PLC0415
+    from arenascope.experiment.analysis_json import as_values  # noqa: PLC0415
     from arenascope.experiment.markdown import render as render_markdown  # noqa: PLC0415
     from arenascope.experiment.table import render  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415

@@ -14,14 +14,14 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.suppressions import LeakLimit
 
 if TYPE_CHECKING:
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
     Command = Callable[..., Any]
 
 
 def process_named(pid: str, verb: str) -> Process:
     """The process of a PID as it was typed. ArenascopeError NO_TARGET: there is none."""
-    from arenascope.watch.process_group import process_at  # noqa: PLC0415 - most commands name no process so
+    from arenascope.processes import process_at  # noqa: PLC0415 - most commands name no process so
 
     found = process_at(int(pid)) if re.fullmatch("[0-9]+", pid) else None
     if found is None:

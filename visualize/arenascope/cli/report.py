@@ -14,8 +14,8 @@ from arenascope.cli.progress import waiting
 from arenascope.extras import need
 from arenascope.humanize import printable
 from arenascope.private_files import write_page
+from arenascope.processes import files_of
 from arenascope.timeline.store import is_timeline
-from arenascope.watch.process_group import files_of
 from arenascope.wire.snapshot import is_dump, take_all
 
 SAID = "{}: open it in a browser"

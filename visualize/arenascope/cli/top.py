@@ -23,7 +23,7 @@ from arenascope.extras import needing
 if TYPE_CHECKING:
     from arenascope.live.columns import Choice
     from arenascope.live.process_table import Processes
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
 SORTS = ("pid", "rss", "in use", "cached", "releasable", "withheld", "stranded", "other", "age", "command")
 

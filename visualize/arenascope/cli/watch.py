@@ -11,7 +11,6 @@ from typing import Final
 
 import click
 
-from arenascope import __version__
 from arenascope.cli.options import (
     UNITS,
     graph_option,
@@ -23,6 +22,7 @@ from arenascope.cli.options import (
 )
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
+from arenascope.version import version
 from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Watched
 from arenascope.watch.triggers import When, parse_when
 
@@ -136,7 +136,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         raise click.UsageError("give one of PID, --command and --cgroup")
     group = group_of(pid, name, cgroup)
     what = f"process {pid}" if pid else f"command {name}" if name else f"cgroup {cgroup}"
-    about = {"watched": what, "arenascope": __version__, "mode": mode, "max_pause": max_pause}
+    about = {"watched": what, "arenascope": version(), "mode": mode, "max_pause": max_pause}
     how = [f"--mode={mode}", f"--max-pause={max_pause}"]
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")

@@ -10,10 +10,10 @@ import subprocess
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from arenascope import __version__
 from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
 from arenascope.extras import EXTRAS, line_to_type
+from arenascope.version import version
 from arenascope.wire.arenadump import find_arenadump, run_arenadump
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def arenadump() -> Check:
     except ArenascopeError as error:
         return Check("arenadump", Status.MISSING, str(error), reinstall, basic=True)
     found = f"{path}: {words}"
-    version = re.search(r"\d+(?:\.\d+)+", words)
-    if version and version[0] != __version__:
-        return Check("arenadump", Status.LIMITED, f"{found}; this arenascope is {__version__}", reinstall, basic=True)
+    stated = re.search(r"\d+(?:\.\d+)+", words)
+    if stated and stated[0] != version():
+        return Check("arenadump", Status.LIMITED, f"{found}; this arenascope is {version()}", reinstall, basic=True)
     for feature, (loss, package) in FEATURES.items():
         if not re.search(rf"\b{feature} yes\b", words):
             fix = f"apt-get install {package} && {reinstall}"
@@ -92,7 +92,7 @@ def _first_line(command: list[str]) -> str:
 def checks() -> Iterator[Check]:
     """Optional tools and the Python side."""
     yield gdb()
-    versions = [f"Python {platform.python_version()}", f"arenascope {__version__}"]
+    versions = [f"Python {platform.python_version()}", f"arenascope {version()}"]
     versions += [f"{name} {metadata.version(name)}" for name in ("numpy", "click", "rich")]
     yield Check("Python", Status.OK, ", ".join(versions))
     yield from map(extra, EXTRAS)

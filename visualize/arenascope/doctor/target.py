@@ -14,7 +14,7 @@ from arenascope.coverage import total
 from arenascope.doctor.check import Check, Status
 from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
-from arenascope.watch.process_group import files_of
+from arenascope.processes import files_of
 from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:

@@ -130,41 +130,6 @@ def analyse(store: Store) -> Analysis:
     return analysis
 
 
-def as_values(analysis: Analysis) -> Json:
-    """The analysis as JSON (docs/experiments.md)."""
-    from arenascope.experiment.verdict import verdict  # noqa: PLC0415 - stands to the right of this
-
-    return {
-        "schema": "arenascope.analysis/1",
-        "name": analysis.spec.name,
-        "machine": analysis.machine,
-        "left_out": analysis.left_out,
-        "runs": {"made": analysis.made, "planned": analysis.planned},
-        "memory": analysis.memory,
-        "configurations": [
-            {
-                "name": row.name,
-                "runs": row.runs,
-                "failed": row.failed,
-                "noisy": row.noisy,
-                "figures": {name: each._asdict() for name, each in row.estimates.items()},
-                "ledger": dict(row.snapshot.ledger.held) if row.snapshot else None,
-            }
-            for row in analysis.rows
-        ],
-        "differences": {
-            figure: [{"a": a, "b": b, **each._asdict()} for (a, b), each in pairs.items()]
-            for figure, pairs in analysis.differences.items()
-        },
-        "marks": [
-            {"name": mark.name, "held": {name: each._asdict() for name, each in mark.held.items()}}
-            for mark in analysis.marks
-        ],
-        "front": analysis.front,
-        "verdict": verdict(analysis)._asdict(),
-    }
-
-
 def _row(configuration: Configuration, results: list[Result], memory: str, store: Store) -> ConfigurationRow:
     good = [result for result in results if not result.failed]
     figures: dict[str, list[float]] = {}

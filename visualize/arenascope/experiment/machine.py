@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from arenascope import __version__
 from arenascope.experiment.procfs import TICK
+from arenascope.version import version
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -22,7 +22,7 @@ NOISY: Final = 0.1  # of the machine's processor time used by others: such a run
 def describe() -> Json:
     """What results depend on."""
     return {
-        "arenascope": __version__,
+        "arenascope": version(),
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "system": _system(),

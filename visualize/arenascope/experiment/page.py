@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from arenascope import __version__
 from arenascope.experiment import charts
 from arenascope.experiment.analysis import CPU
 from arenascope.experiment.columns import bare, heading, interval, is_alike, marks_table, shown, used
@@ -22,6 +21,7 @@ from arenascope.report.colours import classes, properties
 from arenascope.report.page.environment import templates
 from arenascope.report.page.html import STATIC
 from arenascope.rows import BY_NAME
+from arenascope.version import version
 
 if TYPE_CHECKING:
     import re
@@ -45,7 +45,7 @@ def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
     return template.render(
         policy=policy,
         style=Markup(style),  # noqa: S704 - ours
-        version=__version__,
+        version=version(),
         spec=analysis.spec,
         command=_command(analysis.spec),
         repeats=plural(analysis.spec.repeats, "run"),

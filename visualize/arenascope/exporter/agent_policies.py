@@ -12,7 +12,7 @@ from arenascope.wire.policy import NO_AGENT, Policy, ask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arenascope.watch.process_group import Identity, Process
+    from arenascope.processes import Identity, Process
 
 PATIENCE: Final = 1.0  # seconds, for each of three answers: a connection, a greeting, the policy
 REST: Final = 100.0  # seconds of rest for each second that we waited for nothing

@@ -16,16 +16,17 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.exporter.agent_policies import Agents
 from arenascope.findings import Facts, judge
 from arenascope.humanize import printable
+from arenascope.processes import process_at
 from arenascope.watch.loop import LOST, SHARE, Pace
 from arenascope.watch.poll import spent
-from arenascope.watch.process_group import process_at
 from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from arenascope.processes import Identity, Process
     from arenascope.watch.loop import Bell
-    from arenascope.watch.process_group import Identity, Process, Watched
+    from arenascope.watch.process_group import Watched
     from arenascope.wire.policy import Policy
     from arenascope.wire.summary import Summary
 

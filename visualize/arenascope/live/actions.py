@@ -16,7 +16,7 @@ from arenascope.wire.arenadump import run_arenadump, run_program
 from arenascope.wire.trim_result import parse
 
 if TYPE_CHECKING:
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
 Action = Callable[["Process"], str]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from arenascope.live.columns import Choice
     from arenascope.live.process_table import Processes
     from arenascope.live.screens import LinesScreen
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
 
 class Live(App[int]):

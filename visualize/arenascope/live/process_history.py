@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from arenascope.compare import compare
 from arenascope.errors import ArenascopeError
 from arenascope.live.process_table import PAGE
+from arenascope.processes import process_at
 from arenascope.profiles.site_digest import Stacks, group_of
 from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still, take
-from arenascope.watch.process_group import process_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from arenascope.compare.changes import Comparison
     from arenascope.compare.digest import Group
+    from arenascope.processes import Process
     from arenascope.timeline.store import Taken
-    from arenascope.watch.process_group import Process
     from arenascope.wire.dump import Dump
     from arenascope.wire.summary import Summary
 

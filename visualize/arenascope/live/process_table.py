@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import shortened
 from arenascope.errors import ArenascopeError, Code
+from arenascope.processes import PROC, Process, all_processes, cgroups_of
 from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still
-from arenascope.watch.process_group import PROC, Process, all_processes, cgroups_of
 from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from arenascope.watch.process_group import Identity
+    from arenascope.processes import Identity
     from arenascope.wire.summary import Summary
 
 PAGE: Final = os.sysconf("SC_PAGESIZE")

@@ -16,7 +16,7 @@ from arenascope.watch.poll import still
 from arenascope.wire.arenadump import PROGRAM, find_arenadump, leaving
 
 if TYPE_CHECKING:
-    from arenascope.watch.process_group import Identity, Process
+    from arenascope.processes import Identity, Process
 
 NAP: Final = 0.05  # seconds
 LAST: Final = 2.0  # seconds for the profiles to end when the view ends

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from arenascope.live.process_history import Story
     from arenascope.live.process_table import Entry, Processes
-    from arenascope.watch.process_group import Identity
+    from arenascope.processes import Identity
 
 SLOWEST: Final = 10.0  # seconds: what is seen at once is never older, whatever it costs
 DRAWN: Final = 0.5  # seconds between two drawings, at least

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arenascope.live.columns import Choice, Listed
     from arenascope.live.process_history import Story
     from arenascope.live.process_table import Processes
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
 KEYS: Final = (
     ("up, down, PgUp, PgDn, Home, End", "move"),

@@ -6,12 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from arenascope.wire.profile import NATIVE, SourceLine, StackFrame
+from arenascope.wire.profile import INTERPRETED, NATIVE, SourceLine, StackFrame
 
 if TYPE_CHECKING:
     from arenascope.wire.profile import Profile
 
-INTERPRETED: Final = {"python": "Python", "ruby": "Ruby"}
 BY_ENDING: Final = {"go": "Go", "rs": "Rust"}  # of the source file
 # How V8 begins the names in its perf map.
 OF_V8: Final = (

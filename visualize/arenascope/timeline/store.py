@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from arenascope.compare.digest import Digest
-    from arenascope.watch.process_group import Identity
+    from arenascope.processes import Identity
 
 APPLICATION: Final = 0x4152544C  # "ARTL", in the header of the file
 MAGIC: Final = b"SQLite format 3\0"
@@ -192,7 +192,7 @@ class TimelineStore:
 
     def last(self) -> tuple[int, set[Identity]]:
         """The generation of the last poll, and its processes, if the machine has not been started again since."""
-        from arenascope.watch.process_group import Identity  # noqa: PLC0415
+        from arenascope.processes import Identity  # noqa: PLC0415
 
         with _writing(self.path):
             row = next(select(self._db, "polls", ("id", "generation"), "ORDER BY id DESC LIMIT 1"), None)

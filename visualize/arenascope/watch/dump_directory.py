@@ -19,7 +19,7 @@ from arenascope.humanize import size
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from arenascope.watch.process_group import Process
+    from arenascope.processes import Process
 
 SHARE: Final = 1 / 10  # of the file system: what all dumps may take
 FREE: Final = 1 / 20  # of it: what a dump leaves free

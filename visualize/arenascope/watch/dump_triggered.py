@@ -10,8 +10,8 @@ from arenascope.errors import ArenascopeError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from arenascope.processes import Identity, Process
     from arenascope.watch.dump_directory import DumpFolder
-    from arenascope.watch.process_group import Identity, Process
     from arenascope.watch.triggers import Triggers
     from arenascope.wire.dump import Dump
     from arenascope.wire.summary import Summary

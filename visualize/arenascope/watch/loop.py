@@ -20,10 +20,11 @@ from arenascope.watch.poll import spent, take
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from arenascope.processes import Identity, Process
     from arenascope.timeline.store import Taken, TimelineStore
     from arenascope.watch.dump_triggered import TriggeredDumps
     from arenascope.watch.kernel_events import Alarms
-    from arenascope.watch.process_group import Identity, Process, Watched
+    from arenascope.watch.process_group import Watched
     from arenascope.wire.dump import Dump
     from arenascope.wire.summary import Summary
 

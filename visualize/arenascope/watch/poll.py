@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Callable
 
 from arenascope.compare import digest_of
 from arenascope.findings import Facts, judge
+from arenascope.processes import process_at
 from arenascope.timeline.store import Member, Taken
-from arenascope.watch.process_group import process_at
 from arenascope.wire import arenadump
 from arenascope.wire.snapshot import take_snapshot
 from arenascope.wire.summary import summarize
@@ -20,8 +20,8 @@ from arenascope.wire.summary import summarize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from arenascope.processes import Process
     from arenascope.profiles.site_digest import Stacks
-    from arenascope.watch.process_group import Process
     from arenascope.wire.dump import Dump
     from arenascope.wire.summary import Summary
 

@@ -5,146 +5,20 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from arenascope.humanize import lines
+from arenascope.processes import PROC, all_processes, cgroups_of, process_at, read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-PROC: Final = Path("/proc")
+    from arenascope.processes import Identity, Process
+
 COMM: Final = 15  # bytes of a name that the kernel keeps
 MOUNT_ROOT, MOUNT_POINT = 3, 4  # fields of /proc/PID/mountinfo
-# Fields of /proc/PID/stat behind the name, counted from 0: proc_pid_stat(5).
-STATE, PARENT, FLAGS, THREADS, STARTED, RSS = 0, 1, 6, 17, 19, 21
-DEAD: Final = "ZX"  # states
-MOST_TRIES: Final = 10
-KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
 SUPERVISOR: Final = "arenadump-guard"  # AS_SUPERVISOR_NAME of the C program
-GONE: Final = (FileNotFoundError, ProcessLookupError)
-
-
-class Identity(NamedTuple):
-    """A process and no other: a PID is used again, but not at the same time since boot (clock ticks)."""
-
-    pid: int
-    started: int
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that runs, or a zombie."""
-
-    identity: Identity
-    parent: int
-    comm: str
-    rss: int  # pages, by the kernel's quick count: threads add what they have gained or lost now and then
-    zombie: bool = False
-    kernel: bool = False  # a thread of the kernel's
-    through: int | None = None  # the thread whose files tell of it, where its first thread has ended
-
-    @property
-    def pid(self) -> int:
-        """Its PID."""
-        return self.identity.pid
-
-    @property
-    def files(self) -> Path:
-        """Where its files are. Those of a first thread that has ended say nothing of the memory of the others."""
-        own = PROC / str(self.pid)
-        return own if self.through is None else own / "task" / str(self.through)
-
-    @property
-    def exe(self) -> str | None:
-        """Its executable; None: we may not know."""
-        try:
-            return str((self.files / "exe").readlink())
-        except OSError:
-            return None
-
-    @property
-    def cmdline(self) -> str:
-        """Its arguments, as it has them now."""
-        return _read(self.files / "cmdline").replace("\0", " ").strip()
-
-    @property
-    def uid(self) -> int | None:
-        """Whose it is; None: it has ended."""
-        try:
-            return self.files.stat().st_uid
-        except GONE:
-            return None
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8", "surrogateescape")  # as names of files and arguments are
-    except OSError:
-        return ""
-
-
-class _Stat(NamedTuple):
-    """What a stat file in /proc says (proc_pid_stat(5))."""
-
-    comm: str
-    fields: list[str]  # those behind the name
-
-    @property
-    def dead(self) -> bool:
-        """Whether this thread has ended."""
-        return self.fields[STATE] in DEAD
-
-
-def _stat(folder: Path) -> _Stat | None:
-    comm, found, rest = _read(folder / "stat").partition("(")[2].rpartition(")")
-    return _Stat(comm, rest.split()) if found else None
-
-
-def process_at(pid: int) -> Process | None:
-    """A process that runs; None: there is none, or it is a zombie."""
-    found = _process(pid)
-    return None if found is None or found.zombie else found
-
-
-def _process(pid: int) -> Process | None:
-    """Asked again where the first thread has ended, and another one is about to have its id, by an exec."""
-    for _ in range(MOST_TRIES):
-        stat = _stat(PROC / str(pid))
-        if stat is None or not stat.dead or stat.fields[THREADS] == "1":
-            return stat and _described(pid, stat)
-        for tid in _threads(pid):
-            living = _stat(PROC / str(pid) / "task" / str(tid))
-            if living and not living.dead:
-                return _described(pid, stat, living, tid)
-    return stat and _described(pid, stat)
-
-
-def _threads(pid: int) -> list[int]:
-    try:
-        return [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
-    except OSError:
-        return []
-
-
-def _described(pid: int, stat: _Stat, living: _Stat | None = None, through: int | None = None) -> Process:
-    """`living`: of the thread `through`, where the first one has ended."""
-    return Process(
-        Identity(pid, int(stat.fields[STARTED])),
-        int(stat.fields[PARENT]),
-        stat.comm,
-        int((living or stat).fields[RSS]),
-        zombie=stat.dead and not living,
-        kernel=bool(int(stat.fields[FLAGS]) & KERNEL_THREAD),
-        through=through,
-    )
-
-
-def files_of(pid: int) -> Path:
-    """Where the files of a process are, as `Process.files`."""
-    found = _process(pid)
-    return found.files if found else PROC / str(pid)
 
 
 def _is_new(process: Process) -> bool:
@@ -152,15 +26,9 @@ def _is_new(process: Process) -> bool:
 
     A clone is traced until it is killed. A process that is inspected just now is, too: it is new at the next poll.
     """
-    found = re.search(r"^TracerPid:\s*([0-9]+)$", _read(process.files / "status"), re.MULTILINE)
-    tracer = _read(PROC / found[1] / "comm").strip() if found and int(found[1]) else ""
+    found = re.search(r"^TracerPid:\s*([0-9]+)$", read_proc(process.files / "status"), re.MULTILINE)
+    tracer = read_proc(PROC / found[1] / "comm").strip() if found and int(found[1]) else ""
     return tracer != SUPERVISOR and process_at(process.pid) is not None
-
-
-def all_processes(*, zombies: bool = False) -> dict[int, Process]:
-    """Every process that runs, but this one; with the zombies if they are asked for."""
-    found = (_process(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
-    return {each.pid: each for each in found if each and each.pid != os.getpid() and (zombies or not each.zombie)}
 
 
 class Watched:
@@ -197,7 +65,7 @@ class OfCommand(Watched):
     def _is(self, each: Process) -> bool:
         if os.fsencode(each.comm) == os.fsencode(self.name)[:COMM]:  # the kernel cuts it after so many bytes
             return True
-        first = _read(each.files / "cmdline").partition("\0")[0]
+        first = read_proc(each.files / "cmdline").partition("\0")[0]
         return self.name in {Path(first).name, Path(each.exe or "").name}
 
 
@@ -220,7 +88,7 @@ class OfCgroup(Watched):
 def _of_directory(path: str) -> str | None:
     """The cgroup whose directory this is, as /proc/PID/cgroup has it; None: it is none."""
     found: tuple[int, str] | None = None
-    for line in lines(_read(PROC / "self" / "mountinfo")):
+    for line in lines(read_proc(PROC / "self" / "mountinfo")):
         fields = line.split(" ")
         root, mount = fields[MOUNT_ROOT], fields[MOUNT_POINT].rstrip("/")
         kind = fields[fields.index("-") + 1]
@@ -228,11 +96,6 @@ def _of_directory(path: str) -> str | None:
             below = (root.rstrip("/") + path[len(mount) :]).strip("/")
             found = max(found or (0, ""), (len(mount), "/" + below))
     return found[1] if found else None
-
-
-def cgroups_of(pid: int) -> list[str]:
-    """Its cgroups' paths: one, or one for each hierarchy of version 1."""
-    return [line.split(":", 2)[2] for line in lines(_read(PROC / str(pid) / "cgroup")) if line.count(":") >= 2]  # noqa: PLR2004
 
 
 class OfPid(Watched):

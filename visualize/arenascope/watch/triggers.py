@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import total
 from arenascope.humanize import size
+from arenascope.processes import files_of
 from arenascope.rows import HELD_ROWS
 from arenascope.watch.cgroup import cgroups_of, fullest, mounts
 from arenascope.watch.memory_pressure import ABSENT, Notice, Notices
-from arenascope.watch.process_group import files_of
 from arenascope.wire import dump_records as fmt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from arenascope.processes import Identity, Process
     from arenascope.watch.kernel_events import Alarms
-    from arenascope.watch.process_group import Identity, Process
     from arenascope.wire.dump import Dump
     from arenascope.wire.summary import Summary
 

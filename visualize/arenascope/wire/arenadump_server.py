@@ -17,9 +17,9 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Callable, Final
 
-from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
 from arenascope.signals import held_back
+from arenascope.version import version
 from arenascope.wire import arenadump
 from arenascope.wire.arenadump import OVERRIDE, PROGRAM, Ended, find_arenadump, leaving
 
@@ -148,14 +148,14 @@ class _Running:
         """ArenascopeError: it is not of our version."""
         (hello,) = _read_all({self._socket.fileno(): 1})
         words = hello.decode("utf-8", "replace").split()
-        if words == [*HELLO, __version__]:
+        if words == [*HELLO, version()]:
             return
         known = words[:2] == HELLO[:2]
         found = f"its protocol and its version are {' '.join(words[2:])}" if known else "it does not say its version"
         said = self.words().decode("utf-8", "replace").strip()
         raise ArenascopeError(
             Code.INTERNAL,
-            f"{self.program} cannot serve this arenascope, whose protocol and version are {HELLO[-1]} {__version__}: "
+            f"{self.program} cannot serve this arenascope, whose protocol and version are {HELLO[-1]} {version()}: "
             f"{found}. Install both of one version, or name another program in ${OVERRIDE}\n{said}".strip(),
         )
 

@@ -50,6 +50,7 @@ def last_part(path: str) -> str:
 
 
 NATIVE: Final = "native"
+INTERPRETED: Final = {"python": "Python", "ruby": "Ruby"}  # languages of frames that are not native
 UNKNOWN_THREAD: Final = "unknown thread"
 
 

@@ -9,11 +9,21 @@ from dataclasses import dataclass
 from typing import Final, Optional, Union
 
 from arenascope.humanize import count
-from arenascope.profiles.language import INTERPRETED
 from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.graph import GraphTarget, Sum
 from arenascope.wire.json_decode import answer, document
-from arenascope.wire.profile import KEPT, Module, Profile, Share, Site, SourceLine, StackFrame, StackThread, apart
+from arenascope.wire.profile import (
+    INTERPRETED,
+    KEPT,
+    Module,
+    Profile,
+    Share,
+    Site,
+    SourceLine,
+    StackFrame,
+    StackThread,
+    apart,
+)
 
 SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from arenascope.humanize import plural, size
+from arenascope.report.amounts import Amount, amount
 from arenascope.report.colours import APPEARANCES, Colour
 from arenascope.report.map.areas import RUNTIME, TITLES
 from arenascope.report.map.page_colours import shares
-from arenascope.report.page.tables import Amount, amount
 from arenascope.wire import dump_records as fmt
 
 if TYPE_CHECKING:

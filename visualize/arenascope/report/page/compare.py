@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from arenascope.compare.changes import BOTH, PINS, ends
 from arenascope.compare.diff_json import pinned_words
 from arenascope.humanize import UNKNOWN, printable, rate, signed_count, size, span
+from arenascope.report.amounts import Amount, Change, amount, change_of
 from arenascope.report.map.page_users import cut
-from arenascope.report.page.tables import Amount, Change, amount, change_of
 from arenascope.rows import BY_NAME
 
 if TYPE_CHECKING:

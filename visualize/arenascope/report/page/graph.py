@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arenascope.compare.digest import NOBODY
 from arenascope.humanize import count, plural, printable, share, size
+from arenascope.report.amounts import Amount, Change, amount
 from arenascope.report.map.page_users import NO_TYPE
 from arenascope.report.page.compare import change_in, grown_by
-from arenascope.report.page.tables import Amount, Change, amount
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.owners import owner_at, owner_key
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import total
 from arenascope.humanize import printable
-from arenascope.report.page.tables import Amount, amount
+from arenascope.report.amounts import Amount, amount
 
 if TYPE_CHECKING:
     from arenascope.findings import Facts

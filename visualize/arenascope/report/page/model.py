@@ -6,13 +6,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from arenascope import __version__, rows
+from arenascope import rows
 from arenascope.compare import compare
 from arenascope.coverage import whole_of
 from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import judge
 from arenascope.humanize import duration, plural, printable, size
 from arenascope.profiles.site_digest import with_stacks
+from arenascope.report.amounts import Amount, amount, change
 from arenascope.report.charts import bars, histograms
 from arenascope.report.colours import APPEARANCES, BACKGROUND, BRIGHT, INK
 from arenascope.report.map.areas import TITLES
@@ -25,7 +26,8 @@ from arenascope.report.page.compare import changes, growth
 from arenascope.report.page.glossary import GLOSSARY
 from arenascope.report.page.inputs import PageFacts, address_of
 from arenascope.report.page.labels import LAYOUTS, MODES
-from arenascope.report.page.tables import Amount, amount, threads_of
+from arenascope.report.page.tables import threads_of
+from arenascope.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +71,7 @@ def build(snapshots: Sequence[TakenDump]) -> Page:
     drawn = map_blocks(dumps, laid, page_size, held, More(calls.block, placed))
     sides = [""] if len(snapshots) == 1 else ["before", "after"]
     values = {
-        "version": __version__,
+        "version": version(),
         "target": _target(now),
         "verdict": judge(now),
         "changes": changes(comparison) if comparison else None,
@@ -81,7 +83,7 @@ def build(snapshots: Sequence[TakenDump]) -> Page:
         "bars": tables.bars(facts),
         "ledger": tables.ledger(facts),
         "rss": [amount(fact.summary.kernel.rss) for fact in facts],
-        "rss_change": tables.change([fact.summary.kernel.rss for fact in facts]),
+        "rss_change": change([fact.summary.kernel.rss for fact in facts]),
         "absent": tables.absent(facts),
         "chunks": tables.chunks(facts),
         "ruby": ruby.section(facts, laid),

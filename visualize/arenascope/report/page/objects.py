@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.humanize import UNKNOWN, printable
+from arenascope.report.amounts import Amount, Change, amount
 from arenascope.report.page.compare import change_in, grown_by
-from arenascope.report.page.tables import Amount, Change, amount
 from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:

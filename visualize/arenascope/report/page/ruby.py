@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import total
 from arenascope.humanize import count, share, size
+from arenascope.report.amounts import Amount, Change, amount, change
 from arenascope.report.page.inputs import address_of
-from arenascope.report.page.tables import Amount, BarPart, Change, amount, change, threads_of
+from arenascope.report.page.tables import BarPart, threads_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

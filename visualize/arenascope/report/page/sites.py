@@ -11,9 +11,9 @@ from arenascope.humanize import count, printable, share, size
 from arenascope.profiles.call_tree import grow, numbered, place_of
 from arenascope.profiles.page_pins import Keeping, narrowest_pinner
 from arenascope.profiles.stack_titles import caller_and_callee, is_for_others
+from arenascope.report.amounts import Amount, amount
 from arenascope.report.map.data import Block, pack
 from arenascope.report.map.page_users import LONGEST, cut, put_in_order
-from arenascope.report.page.tables import Amount, amount
 from arenascope.wire.profile import MEASURES, by_thread, order, rows_of
 from arenascope.wire.profile_json import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope.coverage import total
-from arenascope.report.page.tables import Amount, amount
+from arenascope.report.amounts import Amount, amount
 from arenascope.stranded_classes import by_chunks, by_share
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from arenascope.compare import difference
 from arenascope.coverage import by_chunks, cells_of
-from arenascope.humanize import UNKNOWN, count, printable, share, signed, size
+from arenascope.humanize import UNKNOWN, count, printable, share, size
+from arenascope.report.amounts import Amount, Change, amount, change
 from arenascope.report.page.inputs import address_of
 from arenascope.report.page.labels import TUNABLES
 from arenascope.rows import ABSENT, BAR, BESIDE, RESIDENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from arenascope.report.map.order import Regions
     from arenascope.report.page.inputs import PageFacts
@@ -24,38 +24,6 @@ if TYPE_CHECKING:
 SHOWN_ARENAS: Final = 200
 SHOWN_PINS: Final = 24
 SHOWN_THREADS: Final = 4
-
-
-class Amount(NamedTuple):
-    """A number of bytes, exact and as shown."""
-
-    exact: int | None
-    shown: str
-    share: str  # of the whole
-
-
-def amount(exact: int | None, whole: int = 0) -> Amount:
-    """A number of bytes beside the whole that it is a part of; `whole` 0: of nothing."""
-    return Amount(exact, size(exact), share(exact, whole))
-
-
-class Change(NamedTuple):
-    """A difference in bytes, exact and as shown."""
-
-    exact: int | None
-    shown: str
-
-
-def change(held: Sequence[int | None]) -> Change | None:
-    """The difference of the last from the first, with a sign. None of one number alone; unknown of an unknown one."""
-    if len(held) == 1:
-        return None
-    return change_of(difference(held[0], held[-1]))
-
-
-def change_of(exact: int | None) -> Change:
-    """A difference that is known already."""
-    return Change(exact, signed(exact))
 
 
 class Painted(Protocol):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from arenascope import __version__, rows
+from arenascope import rows
 from arenascope.compare import compare
 from arenascope.compare.changes import difference
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import count, plural, printable, rate, size, span, time_words
+from arenascope.report.amounts import Amount, amount, change_of
 from arenascope.report.charts.stacked_area import spark
 from arenascope.report.colours import APPEARANCES, BACKGROUND, BRIGHT, INK, Colour
 from arenascope.report.map.data import pack
@@ -21,7 +22,6 @@ from arenascope.report.map.frames import Shown, reels
 from arenascope.report.map.page_users import cut
 from arenascope.report.page.compare import BY_SIZE, PINNING, SITES, changes, growth
 from arenascope.report.page.model import Page
-from arenascope.report.page.tables import Amount, amount, change_of
 from arenascope.report.timeline import series as timeline_series
 from arenascope.report.timeline.charts import chart, members, multiples
 from arenascope.report.timeline.growth import named_over_time
@@ -30,6 +30,7 @@ from arenascope.timeline.reader import digest_of_snapshot, opened, read_from, sn
 from arenascope.timeline.snapshot_bodies import Details
 from arenascope.timeline.suspect_text import evidence, names_words, none_words, process_words, rate_words
 from arenascope.timeline.suspects import histories, suspects
+from arenascope.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
     shown = [Shown(generation, snapshots) for generation, snapshots in course.leaders.items()]
     drawn = reels(details, shown)
     values = {
-        "version": __version__,
+        "version": version(),
         "who": _who(timeline, _size(path)),
         "lead": _lead(course),
         "changes": changes(comparison).rows,

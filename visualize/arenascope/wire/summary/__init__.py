@@ -9,7 +9,7 @@ What is not known is None. The schema says what each field means; the rows of a 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Optional
 
-from arenascope import __version__
+from arenascope.version import version
 from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.summary.heaps import (
@@ -144,7 +144,7 @@ def document_of(dump: "Dump", *, from_dump: bool = True) -> dict[str, Any]:
     `from_dump`: the target that was named is a dump file, not what was dumped just now.
     """
     text = dump.summary.tobytes().decode("utf-8", "replace")
-    if not text or dump.string(dump.meta["tool_version"]) != __version__:
+    if not text or dump.string(dump.meta["tool_version"]) != version():
         # By its descriptor: the file may have no name any more, or another file its name.
         name = f"/proc/self/fd/{dump.descriptor}"
         text = run_arenadump(["summary", "--json", "--", name], descriptors=(dump.descriptor,))

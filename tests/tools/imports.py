@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What the modules of a Python package import of each other, by their text: in functions, and for types alone, too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+Sources = dict[str, str]  # the text of each module, by its name with dots; a package's __init__ has the package's name
+
+
+def sources(folder: Path) -> Sources:
+    """The modules of a package. A folder without __init__.py is none of it: it has programs of its own."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        if all((parent / "__init__.py").exists() for parent in path.parents if folder in (parent, *parent.parents)):
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """A module's syntax tree: to make it takes most of the time here."""
+    return ast.parse(text)
+
+
+def imported(module: str, text: str, modules: Mapping[str, str]) -> Iterator[str]:
+    """The modules of the same package that a module imports, however it names them."""
+    package = module if any(name.startswith(f"{module}.") for name in modules) else module.rpartition(".")[0]
+    for node in ast.walk(parsed(text)):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            inner = [f"{base}.{alias.name}" for alias in node.names]
+            names = [name if name in modules else base for name in inner]
+        yield from (name for name in names if name in modules and name != module)
+
+
+def arrows(modules: Sources) -> dict[str, set[str]]:
+    """Which modules each module imports."""
+    return {name: set(imported(name, text, modules)) for name, text in modules.items()}
+
+
+def rooms(modules: Sources) -> dict[str, str]:
+    """The room of each module: its folder. In a folder with folders of its own, each module is a room for itself."""
+    packages = {name.rpartition(".")[0] for name in modules}
+    having = {package.rpartition(".")[0] for package in packages}
+    made = {}
+    for name in modules:
+        folder = name if name in packages else name.rpartition(".")[0]
+        made[name] = name if folder in having else folder
+    return made
+
+
+def between_rooms(modules: Sources) -> dict[str, set[str]]:
+    """Which rooms the modules of each room import."""
+    room = rooms(modules)
+    made: dict[str, set[str]] = {each: set() for each in room.values()}
+    for name, others in arrows(modules).items():
+        made[room[name]] |= {room[other] for other in others} - {room[name]}
+    return made
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The circles: sets of which each leads to all others. Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        stack.append(name)
+        for other in sorted(graph.get(name, ())):
+            if other not in order:
+                visit(other)
+            if other in stack:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == order[name]:
+            at = stack.index(name)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for name in sorted(graph):
+        if name not in order:
+            visit(name)
+    return found
