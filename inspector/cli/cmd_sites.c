@@ -74,10 +74,9 @@ static void put_shares(struct as_json *j, const struct as_view *v, uint64_t site
     as_json_array_end(j);
 }
 
-static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t site, uint64_t *share)
+static void put_site(struct as_json *j, const struct as_view *v, uint64_t site, uint64_t *share)
 {
-    const struct as_profile_site_record *s = &p->view->profile_sites[site];
-    const struct as_view *v = p->view;
+    const struct as_profile_site_record *s = &v->profile_sites[site];
     as_json_object(j, NULL);
     as_stacks_put_counts(j, "in_use", s->count, s->bytes);
     as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
@@ -86,14 +85,7 @@ static void put_site(struct as_json *j, struct as_stack_printing *p, uint64_t si
     put_shares(j, v, site, share);
     as_json_number(j, "samples", s->samples);
     as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
-    if (p->tree) {
-        as_json_number(j, "stack", s->stack);
-    } else {
-        as_json_array(j, "stack");
-        for (uint32_t i = s->stack; i < v->profile_stack_count; i = v->profile_stacks[i].caller)
-            as_stacks_put_frame(j, p, &v->profile_frames[v->profile_stacks[i].frame]);
-        as_json_array_end(j);
-    }
+    as_json_number(j, "stack", s->stack);
     as_json_object_end(j);
 }
 
@@ -134,12 +126,11 @@ static void put_json(struct as_stack_printing *printing)
     as_json_array_end(&j);
     put_threads(&j, v);
     as_stacks_put_modules(&j, v);
-    if (printing->tree)
-        as_stacks_put_tree(&j, printing);
+    as_stacks_put_tree(&j, printing);
     as_json_array(&j, "sites");
     uint64_t share = 0;
     for (uint64_t i = 0; i < v->profile_site_count; i++)
-        put_site(&j, printing, i, &share);
+        put_site(&j, v, i, &share);
     as_json_array_end(&j);
     as_json_object_end(&j);
     putchar('\n');
@@ -214,7 +205,7 @@ bool as_cmd_sites(const struct as_options *o, struct as_error *err)
     bool ok = as_snapshot_open(&snapshot, o->target, err) && as_snapshot_take(&snapshot, o, NULL, false, err);
     if (ok && snapshot.view.profile_count == 0)
         ok = fail_without_profile(&snapshot.view, o->target, err);
-    struct as_stack_printing printing = {.view = &snapshot.view, .err = err, .tree = o->tree, .ok = true};
+    struct as_stack_printing printing = {.view = &snapshot.view, .err = err, .ok = true};
     ok = ok && as_frame_names_open(&printing.names, &snapshot, err);
     if (ok && o->json)
         put_json(&printing);

@@ -149,7 +149,7 @@ static bool prepare(struct trace_reading *r, struct as_error *err)
     sort_sites(r);
     r->snapshot.from_dump = true;
     r->snapshot.view = as_store_view(&r->store);
-    r->printing = (struct as_stack_printing){.view = &r->snapshot.view, .err = err, .tree = true, .ok = true};
+    r->printing = (struct as_stack_printing){.view = &r->snapshot.view, .err = err, .ok = true};
     return as_frame_names_open(&r->printing.names, &r->snapshot, err);
 }
 

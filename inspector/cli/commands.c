@@ -63,11 +63,11 @@ static const struct command commands[] = {
      "arenadump why TARGET ADDRESS [--json]\n"
      "  Finds out why the chunk at ADDRESS is still held: the shortest way to it from a\n"
      "  variable, a stack or other memory. TARGET is a process or a core.\n"},
-    {"sites", as_cmd_sites, AS_OPTION_JSON | AS_OPTION_TREE,
-     "arenadump sites TARGET [--json [--tree]]\n"
+    {"sites", as_cmd_sites, AS_OPTION_JSON,
+     "arenadump sites TARGET [--json]\n"
      "  Prints the call stacks that allocated what is in use, as a recorder in the\n"
      "  process has noted them (arenascope run --profile, arenadump profile). Frames are\n"
-     "  objects and offsets. With --json, --tree has each frame and each caller once.\n"},
+     "  objects and offsets.\n"},
     {"profile", as_cmd_profile,
      AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_OPTION_INJECT | AS_OPTION_PROFILE,
      "arenadump profile PID -o FILE [--for TIME] [--until-eof] [--exact]\n"

@@ -23,7 +23,6 @@ enum {
     OPT_CHUNKS,
     OPT_OBJECTS,
     OPT_GRAPH,
-    OPT_TREE,
     OPT_EVENTS,
     OPT_FORCE,
     OPT_TIMEOUT,
@@ -46,7 +45,6 @@ static const struct option long_options[] = {
     {"chunks", no_argument, NULL, OPT_CHUNKS},
     {"objects", no_argument, NULL, OPT_OBJECTS},
     {"graph", no_argument, NULL, OPT_GRAPH},
-    {"tree", no_argument, NULL, OPT_TREE},
     {"events", no_argument, NULL, OPT_EVENTS},
     {"palette", required_argument, NULL, OPT_PALETTE},
     {"scale", required_argument, NULL, OPT_SCALE},
@@ -84,8 +82,6 @@ static uint32_t bit_of(int option)
         return AS_OPTION_OBJECTS;
     case OPT_GRAPH:
         return AS_OPTION_GRAPH;
-    case OPT_TREE:
-        return AS_OPTION_TREE;
     case OPT_EVENTS:
         return AS_OPTION_EVENTS;
     case OPT_PALETTE:
@@ -237,9 +233,6 @@ static bool read_value(struct as_options *o, int option, const char *value, stru
         return true;
     case OPT_EVENTS:
         o->events = true;
-        return true;
-    case OPT_TREE:
-        o->tree = true;
         return true;
     case OPT_SCALE:
         return read_scale(value, &o->scale, err);

@@ -18,7 +18,6 @@ enum as_option_bits {
     AS_OPTION_OBJECTS = 128,
     AS_OPTION_ADDRESS = 256, // a second argument
     AS_OPTION_GRAPH = 512,
-    AS_OPTION_TREE = 1024,
     AS_OPTION_PROFILE = 2048, // --for, --exact, --rates, --stop, --until-eof
     AS_OPTION_EVENTS = 4096,
     AS_OPTION_POLICY = 8192, // --timeout
@@ -31,7 +30,7 @@ struct as_options {
     char *const *targets;
     int target_count; // 1, unless the command takes many
     const char *output;
-    bool json, chunks, objects, graph, tree, events, help;
+    bool json, chunks, objects, graph, events, help;
     uint32_t mode;            // --mode, as as_mode; 0: auto
     uint64_t max_pause_ns;    // --max-pause: for how long a snapshot stops the target; 0: not given
     uint64_t max_memory;      // --max-memory: bytes that arenadump may take itself; 0: not given

@@ -38,7 +38,7 @@ void as_stacks_put_modules(struct as_json *j, const struct as_view *v)
     as_json_array_end(j);
 }
 
-void as_stacks_put_frame(struct as_json *j, struct as_stack_printing *p, const struct as_profile_frame_record *f)
+static void put_frame(struct as_json *j, struct as_stack_printing *p, const struct as_profile_frame_record *f)
 {
     size_t count;
     const struct as_code_place *functions = functions_of(p, f, &count);
@@ -95,7 +95,7 @@ void as_stacks_put_tree(struct as_json *j, struct as_stack_printing *p)
     const struct as_view *v = p->view;
     as_json_array(j, "frames");
     for (uint64_t i = 0; i < v->profile_frame_count; i++)
-        as_stacks_put_frame(j, p, &v->profile_frames[i]);
+        put_frame(j, p, &v->profile_frames[i]);
     as_json_array_end(j);
     as_json_object(j, "stacks");
     as_json_array(j, "frame");

@@ -10,12 +10,10 @@ struct as_stack_printing {
     const struct as_view *view;
     struct as_frame_names names;
     struct as_error *err;
-    bool tree; // of stacks
     bool ok;
 };
 
 void as_stacks_put_modules(struct as_json *j, const struct as_view *v);
-void as_stacks_put_frame(struct as_json *j, struct as_stack_printing *p, const struct as_profile_frame_record *f);
 // All frames, and all stacks: each a frame and its caller's stack.
 void as_stacks_put_tree(struct as_json *j, struct as_stack_printing *p);
 void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes);

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tools import debian, harness, programs
-from tools.profiling import profile
+from tools.profiling import profile, write_stacks_out
 from tools.stage import Stage, kill, until
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def test_stacks_that_differ_far_from_malloc(stage: Stage, arenadump: harness.Are
     assert lines
     ways = Counter(iter(lambda: lines.readline().decode().strip(), "end"))
     assert len(ways) > 800
-    answer = json.loads(arenadump.check("sites", "--json", process.pid))
+    answer = profile(arenadump, process.pid)
     found: Counter[str] = Counter()
     for site in answer["sites"]:
         names = [function["name"] for frame in site["stack"] for function in frame["functions"]]
@@ -318,7 +318,7 @@ def test_large_chunks_one_after_another_on_a_page(stage: Stage, arenadump: harne
     process = stage.start([str(program), *act], ARENASCOPE_PROFILE="pages=65536,bytes=0", **threshold)
     assert process.stdout
     assert int(process.stdout.readline()) > (20 if act else 150), "few begin where another one began"
-    answer = json.loads(arenadump.check("sites", "--json", process.pid))
+    answer = profile(arenadump, process.pid)
     owners: Counter[str] = Counter()
     for site in answer["sites"]:
         names = {function["name"] for frame in site["stack"] for function in frame["functions"]}
@@ -387,6 +387,7 @@ def test_tables_that_claim_more_than_there_is(arenadump: harness.Arenadump) -> N
             )
             assert done.returncode == 0, done.stderr
             answer = json.loads(done.stdout)
+            write_stacks_out(answer)
             assert answer["page_rate"] == 1, "it was taken for a profile"
             assert [len(site["stack"]) for site in answer["sites"]] == [5]  # the others do not hold
             assert answer["allocated_without_stack"] == {"count": 13 * (1 << 16) + 1, "bytes": 13 * (1 << 16) + 1}

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from tools import harness, kernel, odd
 from tools.paths import ROOT
+from tools.profiling import write_stacks_out
 from tools.vandal import MASK
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def tables(stage: Stage) -> Tables:
 def read(arenadump: harness.Arenadump, target: int | Path) -> Any:
     answer = json.loads(arenadump.check("sites", "--json", target))
     jsonschema.validate(harness.few(answer), SCHEMA)
+    write_stacks_out(answer)
     return answer
 
 

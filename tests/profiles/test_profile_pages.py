@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -204,8 +205,8 @@ def test_what_is_said_to_come_back_comes_back(
 def test_the_commands_have_these_measures(agent: Path, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with pinning_pages(agent, "exact") as pinning:
         arenadump.check("dump", "-o", tmp_path / "dump", pinning.process.pid)
+    jsonschema.validate(json.loads(arenadump.check("sites", "--json", tmp_path / "dump")), closed(SCHEMA))
     answer = profile(arenadump, tmp_path / "dump")
-    jsonschema.validate(answer, closed(SCHEMA))
     found = of_sites(answer)
     top = arenascope("profile", "top", tmp_path / "dump", "--measure", "pinned", arenadump=arenadump)
     assert re.search(rf"^ *{found['a']['pinned']} .* site_a", top, re.MULTILINE)

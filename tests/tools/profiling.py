@@ -61,7 +61,7 @@ def profiling(arenadump: harness.Arenadump, pid: int, file: Path, *options: str)
 
 
 def write_stacks_out(answer: dict[str, Any]) -> None:
-    """Gives each site its frames, of a tree that it has an index in. Sites share the objects of frames."""
+    """Gives each site its frames, of the tree that it has an index in. Sites share the objects of frames."""
     frames, stacks = answer["frames"], answer["stacks"]
     for site in answer["sites"]:
         at, site["stack"] = site["stack"], []
@@ -71,8 +71,8 @@ def write_stacks_out(answer: dict[str, Any]) -> None:
 
 
 def profile(arenadump: harness.Arenadump, target: int | Path) -> dict[str, Any]:
-    """What arenadump says of a profile: the same as without --tree, but read in a fraction of the time."""
-    found: dict[str, Any] = json.loads(arenadump.check("sites", "--json", "--tree", target))
+    """What arenadump says of a profile, each site with its frames."""
+    found: dict[str, Any] = json.loads(arenadump.check("sites", "--json", target))
     write_stacks_out(found)
     return found
 

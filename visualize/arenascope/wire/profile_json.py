@@ -172,7 +172,7 @@ class ReadProfile:
 
 def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target; `how` and `descriptors` are for run_arenadump."""
-    text = run_arenadump(["sites", "--json", "--tree", *how, "--", target], descriptors)
+    text = run_arenadump(["sites", "--json", *how, "--", target], descriptors)
     return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
 
 
