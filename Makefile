@@ -45,7 +45,6 @@ check: build
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite mock
 	$(if $(shell command -v clang-format),clang-format --dry-run --Werror $(C_FILES),# no clang-format here)
 	$(if $(shell command -v shellcheck),shellcheck $(SCRIPTS),# no shellcheck here)
-	scripts/rows schema --check
 	scripts/words --check
 	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
@@ -133,7 +132,6 @@ lint:
 	clang-format --dry-run --Werror $(C_FILES)
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
-	scripts/rows schema --check
 	scripts/words --check
 	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .

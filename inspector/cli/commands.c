@@ -22,7 +22,7 @@ static const struct command commands[] = {
     {"summary", as_cmd_summary, AS_OPTION_JSON | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_SERVED,
      "arenadump summary TARGET [--json] [--objects] [--graph]\n"
      "  Prints where the memory is and what would bring it back: a table, or JSON\n"
-     "  (arenascope.summary/1, docs/summary.schema.json). --objects: also the objects\n"
+     "  (arenascope.summary/1: arenascope schema summary). --objects: also the objects\n"
      "  of Python or Ruby by type, for which all their memory is read. --graph: the JSON\n"
      "  has who holds the chunks, of which types they are, and how many are lost.\n"},
     {"dump", as_cmd_dump, AS_OPTION_OUTPUT | AS_OPTION_CHUNKS | AS_OPTION_OBJECTS | AS_OPTION_GRAPH | AS_SERVED,

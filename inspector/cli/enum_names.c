@@ -84,59 +84,21 @@ const char *as_warning_name(uint32_t code)
     return NAME_OF(names, code);
 }
 
+static const struct {
+    const char *runtime, *part;
+} runtime_names[] = {
+#define AS_RUNTIME_NAMES(kind, runtime, part) [kind] = {runtime, part},
+#include "model/enums.def"
+};
+
 const char *as_runtime_name(uint32_t kind)
 {
-    static const char *const names[] = {
-        [AS_RUNTIME_CPYTHON] = "cpython",
-        [AS_RUNTIME_JVM_HEAP] = "jvm",
-        [AS_RUNTIME_JVM_CODE] = "jvm",
-        [AS_RUNTIME_JVM_METASPACE] = "jvm",
-        [AS_RUNTIME_JEMALLOC] = "jemalloc",
-        [AS_RUNTIME_TCMALLOC] = "tcmalloc",
-        [AS_RUNTIME_MIMALLOC] = "mimalloc",
-        [AS_RUNTIME_MUSL] = "musl",
-        [AS_RUNTIME_PARTITIONALLOC] = "partitionalloc",
-        [AS_RUNTIME_ZEND] = "zend",
-        [AS_RUNTIME_V8] = "v8",
-        [AS_RUNTIME_GO] = "go",
-        [AS_RUNTIME_ASAN] = "asan",
-        [AS_RUNTIME_VALGRIND] = "valgrind",
-        [AS_RUNTIME_UNKNOWN_MALLOC] = "unknown",
-        [AS_RUNTIME_RUBY] = "ruby",
-        [AS_RUNTIME_INNODB_POOL] = "innodb",
-        [AS_RUNTIME_INNODB_LOG] = "innodb",
-        [AS_RUNTIME_V8_CODE] = "v8",
-        [AS_RUNTIME_V8_CPPGC] = "v8",
-        [AS_RUNTIME_RECORDER] = "arenascope",
-    };
-    return NAME_OF(names, kind);
+    return kind < sizeof(runtime_names) / sizeof(runtime_names[0]) ? runtime_names[kind].runtime : NULL;
 }
 
 const char *as_runtime_part_name(uint32_t kind)
 {
-    static const char *const names[] = {
-        [AS_RUNTIME_CPYTHON] = "arenas",
-        [AS_RUNTIME_JVM_HEAP] = "heap",
-        [AS_RUNTIME_JVM_CODE] = "code",
-        [AS_RUNTIME_JVM_METASPACE] = "metaspace",
-        [AS_RUNTIME_JEMALLOC] = "heap",
-        [AS_RUNTIME_TCMALLOC] = "heap",
-        [AS_RUNTIME_MIMALLOC] = "heap",
-        [AS_RUNTIME_MUSL] = "heap",
-        [AS_RUNTIME_PARTITIONALLOC] = "heap",
-        [AS_RUNTIME_ZEND] = "heap",
-        [AS_RUNTIME_V8] = "heap",
-        [AS_RUNTIME_GO] = "heap",
-        [AS_RUNTIME_ASAN] = "heap",
-        [AS_RUNTIME_VALGRIND] = "heap",
-        [AS_RUNTIME_UNKNOWN_MALLOC] = "heap",
-        [AS_RUNTIME_INNODB_POOL] = "buffer pool",
-        [AS_RUNTIME_INNODB_LOG] = "log buffers",
-        [AS_RUNTIME_V8_CODE] = "code",
-        [AS_RUNTIME_V8_CPPGC] = "C++ objects",
-        [AS_RUNTIME_RECORDER] = "recorder",
-    };
-    return NAME_OF(names, kind);
+    return kind < sizeof(runtime_names) / sizeof(runtime_names[0]) ? runtime_names[kind].part : NULL;
 }
 
 const char *as_class_kind_name(uint32_t kind)

@@ -13,13 +13,14 @@ from typing import Any
 import jsonschema
 import pytest
 from tools import harness, odd
-from tools.paths import ROOT
 from tools.stage import Stage, threads, until
+
+from arenascope.schema import schema
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
 DENIED, UNSUPPORTED = 4, 5
-SCHEMA = json.loads((ROOT / "docs/policy.schema.json").read_text())
+SCHEMA = schema("policy")
 NUMBERS = ("checks", "trims", "returned", "faulted_back", "elapsed_ms", "longest_hold_ms")
 # Ends its policy once that has trimmed a few times, and writes down what the agent's own function says then. At the
 # word "go" it has a child, whose policy has only begun.

@@ -22,7 +22,6 @@ from graph.test_graph_schemas import closed
 from profiles.test_profile_commands import served
 from tools import harness, odd
 from tools.keeps import Keeps
-from tools.paths import ROOT
 from tools.running import process
 
 from arenascope.compare import Digest, compare, digest_of, to_json
@@ -30,6 +29,7 @@ from arenascope.compare.comparability import same_process
 from arenascope.compare.digest import Group, Named, Portion
 from arenascope.profiles.site_digest import Stacks, group_of
 from arenascope.report.page.model import build
+from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.graph import Owner
@@ -37,8 +37,7 @@ from arenascope.wire.owners import owner_key
 from arenascope.wire.snapshot import TakenDump
 from arenascope.wire.summary import summarize
 
-DOCS = ROOT / "docs"
-SCHEMA = json.loads((DOCS / "diff.schema.json").read_text())
+SCHEMA = schema("diff")
 CHUNK = 3024  # a size that Python's own chunks do not have
 KINDS = ("direct", "indirect", "suspects")
 # Each line of stdin says how many chunks more, or fewer, each of two threads holds.

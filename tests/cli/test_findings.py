@@ -35,13 +35,14 @@ from arenascope.report.page.html import render
 from arenascope.report.page.inputs import PageFacts
 from arenascope.report.page.model import build
 from arenascope.report.page.tables import tunables
+from arenascope.schema import schema
 from arenascope.trim_commands import trim_command
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.snapshot import TakenDump
 from arenascope.wire.summary import Releasable, parse
 
-SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
+SCHEMA = schema("summary")
 OTHER_MALLOCS = {
     "jemalloc": "jemalloc",
     "tcmalloc": "tcmalloc_minimal",

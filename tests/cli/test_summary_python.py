@@ -17,15 +17,15 @@ import pytest
 from rich.console import Console
 from tools import harness
 from tools import synthetic_dump as synthetic
-from tools.paths import ROOT
 
 from arenascope import rows
 from arenascope.render.summary import render_summary
+from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of, summarize
 
-SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
+SCHEMA = schema("summary")
 # Threads that hold arenas and memory of many sizes, then wait.
 TARGET = """
 import sys, threading

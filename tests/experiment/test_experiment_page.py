@@ -32,11 +32,12 @@ from arenascope.experiment.sampler import Sample
 from arenascope.experiment.table import render as render_table
 from arenascope.experiment.verdict import verdict
 from arenascope.rows import RESIDENT
+from arenascope.schema import schema
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of
 
 MIB = 1 << 20
-SCHEMA = json.loads((ROOT / "docs/experiment.schema.json").read_text(encoding="utf-8"))
+SCHEMA = schema("analysis")
 MATRIX = ("plain", "arenas-1", "arenas-2", "no-tcache")
 
 

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from tools import harness
 from tools.keeps import Keeps
-from tools.paths import ROOT
 from tools.running import started
 
-DOCS = ROOT / "docs"
-SCHEMAS = {name: json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("types", "leaks", "owners", "why")}
+from arenascope.schema import schema
+
+SCHEMAS = {name: schema(name) for name in ("types", "leaks", "owners", "why")}
 
 
 def closed(schema: Any) -> Any:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import numpy as np
 import pytest
 from tools import harness, kernel
 from tools import synthetic_dump as synthetic
-from tools.paths import ROOT
 from tools.running import PYTHON, mapped, started
 
 from arenascope import rows
+from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import document_of
 
-SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
+SCHEMA = schema("summary")
 PAGE = synthetic.PAGE
 
 

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from tools import serve_each
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
-from tools.paths import ROOT
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact
@@ -32,9 +31,10 @@ from arenascope.live.machine_text import LEAST, Drawing, columns_for, draw_line,
 from arenascope.live.process_table import Entry, Figures, Processes, Standing
 from arenascope.live.scheduler import SLOWEST, MachineScene
 from arenascope.processes import Identity, Process, all_processes
+from arenascope.schema import schema
 from arenascope.watch.poll import spent
 
-SCHEMA = json.loads((ROOT / "docs/top.schema.json").read_text())
+SCHEMA = schema("top")
 ROWS = [name.replace(" ", "_") for name in SHORT]
 NOBODY = 65534
 DASH = "\N{EN DASH}"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,14 @@ import jsonschema
 import pytest
 from graph.test_graph_schemas import closed
 from tools import harness, odd, programs
-from tools.paths import ROOT
 from tools.profiling import write_stacks_out
 from tools.stage import until
 
 from arenascope.humanize import MINUS
+from arenascope.schema import schema
 from arenascope.wire.profile_json import profile_of, read_profile
 
-DOCS = ROOT / "docs"
-SCHEMA = json.loads((DOCS / "profile.schema.json").read_text())
+SCHEMA = schema("profile")
 SERVER = """
 #include <cstdio>
 #include <cstdlib>
@@ -344,7 +342,7 @@ def test_times_are_those_of_the_json(
 ) -> None:
     """To the nanosecond: 61 bits do not fit into a float."""
     monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(arenadump.path))
-    answer = replace(read_profile(str(server)), started="2026-11-27T16:13:55.338Z", time="2026-11-27T16:14:08.001Z")
+    answer = read_profile(str(server))._replace(started="2026-11-27T16:13:55.338Z", time="2026-11-27T16:14:08.001Z")
     made = profile_of(answer)
     assert (made.started_ns, made.taken_ns) == (1_795_796_035_338_000_000, 1_795_796_048_001_000_000)
 

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from tools import harness, kernel, odd
-from tools.paths import ROOT
 from tools.profiling import write_stacks_out
 from tools.vandal import MASK
+
+from arenascope.schema import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tools.stage import Stage
 
-SCHEMA = json.loads((ROOT / "docs/profile.schema.json").read_text())
+SCHEMA = schema("profile")
 UNSUPPORTED = 5
 MAGIC = b"areprof1"
 TABLE = struct.Struct("<3Q")  # offset, size, used (inspector/profile/tables.h)

@@ -16,13 +16,13 @@ import jsonschema
 import pytest
 from tools import cores, harness, kernel
 from tools.control import UNSUPPORTED
-from tools.paths import ROOT
 from tools.profiling import profiling
 from tools.stage import Stage, until
 
 from arenascope.rows import BY_NAME
+from arenascope.schema import schema
 
-SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
+SCHEMA = schema("summary")
 TABLES, EVENTS = 96 << 20, 24 << 20
 NUMBERS = TABLES // 8 // 4 * 4  # of the words of stacks, which have an eighth of the tables
 BUFFERS = EVENTS + NUMBERS  # a size that no other mapping has, as TABLES

@@ -11,12 +11,13 @@ import jsonschema
 import pytest
 from profiles.test_profile_python import RELEASES, blocks, command, compare, on_aarch64, truth
 from tools import harness, tiers
-from tools.paths import ROOT
 from tools.profiling import write_stacks_out
 from tools.records import HEAD, WORD, changed
 from tools.stage import Stage, until
 
-SCHEMA = json.loads((ROOT / "docs/trace.schema.json").read_text())
+from arenascope.schema import schema
+
+SCHEMA = schema("trace")
 HEADER = 16  # bytes of a chunk that a record does not count
 FUNCTIONS, UNSUPPORTED, BAD_INPUT = 8, 5, 6
 

@@ -17,12 +17,12 @@ import pytest
 from graph.test_graph_schemas import closed
 from rich.console import Console
 from tools import harness, programs
-from tools.paths import ROOT
 
 from arenascope.render.trace import BARS, duration, render_trace
+from arenascope.schema import schema
 from arenascope.wire.trace import parse
 
-SCHEMA = json.loads((ROOT / "docs/trace.schema.json").read_text())
+SCHEMA = schema("trace")
 SOURCE = """
 #include <stdlib.h>
 #include <unistd.h>

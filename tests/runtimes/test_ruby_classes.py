@@ -15,10 +15,11 @@ from typing import Any
 import jsonschema
 import pytest
 from tools import cores, harness, interpreters, tiers
-from tools.paths import ROOT
 from tools.waiting import Waiting, waiting
 
-SCHEMA = json.loads((ROOT / "docs/summary.schema.json").read_text())
+from arenascope.schema import schema
+
+SCHEMA = schema("summary")
 GARBAGE = 20_000
 
 # It has a class of each kind, and garbage. Then it waits without making another object, and says what it has.

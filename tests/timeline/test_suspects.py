@@ -21,8 +21,8 @@ from graph.test_graph_schemas import closed
 from profiles.test_profile_commands import served
 from timeline.test_timeline import MIB, arenascope, group_of, opened
 from tools import harness, odd, programs
-from tools.paths import ROOT
 
+from arenascope.schema import schema
 from arenascope.timeline.reader import ProcessRow, SnapshotRow, groups_of, read
 from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.timeline.suspect_text import evidence, rate_words, suspect_words
@@ -45,7 +45,7 @@ from arenascope.watch.loop import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SCHEMA = json.loads((ROOT / "docs/suspects.schema.json").read_text())
+SCHEMA = schema("suspects")
 # Sizes of chunks that Python's own do not have, and what a minute leaks: a snapshot each quarter of a second stands for
 # ten seconds, so that 4 MiB a minute here are 0.1 MiB a minute there. Time is what clocked() makes it.
 LEAKS = {3024: 4 * MIB, 5008: 40 * MIB, 6048: 400 * MIB}

@@ -24,10 +24,10 @@ from graph.test_graph_schemas import closed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools import harness, odd, programs
-from tools.paths import ROOT
 
 from arenascope.compare import compare, digest_of
 from arenascope.processes import all_processes, process_at
+from arenascope.schema import schema
 from arenascope.timeline import delta_codec, store
 from arenascope.timeline.delta_codec import Frame, applied, delta
 from arenascope.timeline.reader import digest_of_snapshot, read
@@ -40,7 +40,7 @@ from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid
 from arenascope.wire.dump import Dump
 from arenascope.wire.summary import summarize
 
-SCHEMA = json.loads((ROOT / "docs/timeline.schema.json").read_text())
+SCHEMA = schema("timeline")
 MIB = 1 << 20
 HOW = ["--mode=auto", "--max-pause=20ms"]
 KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("before")
 @click.argument("after")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/diff.schema.json) instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema diff) instead of tables.")
 @objects_option
 @graph_option
 @snapshot_options

@@ -46,6 +46,7 @@ COMMANDS = {
     "profile": Place("profile:profile", "Record who allocates, and show who allocated what is in use."),
     "report": Place("report:report", "Write a page: why TARGET is large, what brings memory back."),
     "run": Place("run:run", "Run COMMAND with the agent preloaded."),
+    "schema": Place("schema:schema", "Print the JSON Schema of what --json prints."),
     "summary": Place("summary:summary", "Show what holds TARGET's memory, and what would come back."),
     "timeline": Place("timeline:timeline", "Show what a timeline has."),
     "top": Place("top:top", "Show what processes hold, and what would come back, live."),
@@ -56,7 +57,7 @@ COMMANDS = {
 }
 
 # Those that touch no process.
-HARMLESS = {"agent-path", "doctor", "experiment", "trace", "gdb-script", "timeline"}
+HARMLESS = {"agent-path", "doctor", "experiment", "trace", "gdb-script", "schema", "timeline"}
 
 
 class Subcommands(click.Group):

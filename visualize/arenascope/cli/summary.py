@@ -14,7 +14,7 @@ from arenascope.wire.summary import parse, printed
 
 @click.command()
 @click.argument("target")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/summary.schema.json) instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema summary) instead of tables.")
 @objects_option
 @graph_option
 @snapshot_options

@@ -30,7 +30,7 @@ timeline.add_command(show, "show")
 
 @timeline.command()
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/suspects.schema.json).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema suspects).")
 def suspects(file: str, *, as_json: bool) -> None:
     """List leak suspects: what grows and has not stopped.
 
@@ -40,11 +40,12 @@ def suspects(file: str, *, as_json: bool) -> None:
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.timeline.reader import read, snapshots_with_groups  # noqa: PLC0415
-    from arenascope.timeline.suspects import suspects_of, to_json  # noqa: PLC0415
+    from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
+    from arenascope.timeline.timeline_json import suspects_json  # noqa: PLC0415
 
     held = read(file)
     found = suspects_of(file, held)
     if as_json:
-        click.echo(json_text(to_json(held, found)))
+        click.echo(json_text(suspects_json(held, found)))
     else:
         console().print(render_suspects(held, found, snapshots_with_groups(file), shown=None), soft_wrap=True)

@@ -31,7 +31,7 @@ SORTS = ("pid", "rss", "in use", "cached", "releasable", "withheld", "stranded",
 @click.command()
 @click.argument("pid", required=False)
 @click.option("--once", is_flag=True, help="Take one snapshot of each process, and print a table.")
-@click.option("--json", "as_json", is_flag=True, help="With --once: print JSON (docs/top.schema.json).")
+@click.option("--json", "as_json", is_flag=True, help="With --once: print JSON (arenascope schema top).")
 @click.option(
     "--sort", type=click.Choice(SORTS, case_sensitive=False), default="rss", show_default=True, help="Sort by a column."
 )

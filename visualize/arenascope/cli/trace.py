@@ -13,7 +13,7 @@ from arenascope.wire.trace import parse, printed
 
 @click.command("trace")
 @click.argument("file", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/trace.schema.json) instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema trace) instead of tables.")
 @click.option("--number", type=click.IntRange(1), default=10, show_default=True, help="How many stacks.")
 def trace(file: str, number: int, *, as_json: bool) -> None:
     """Read the trace of a process: every malloc and free.

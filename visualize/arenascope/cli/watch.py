@@ -185,7 +185,7 @@ def say(line: str) -> None:
 @click.argument("file")
 @click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N polls.")
 @click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/timeline.schema.json): every poll.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema timeline): every poll.")
 def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     """Show the rows over time, and the leak suspects."""
     from dataclasses import replace  # noqa: PLC0415
@@ -194,8 +194,9 @@ def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.timeline import render_timeline  # noqa: PLC0415
-    from arenascope.timeline.reader import findings_of, read, snapshots_with_groups, to_json  # noqa: PLC0415
+    from arenascope.timeline.reader import findings_of, read, snapshots_with_groups  # noqa: PLC0415
     from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
+    from arenascope.timeline.timeline_json import to_json  # noqa: PLC0415
 
     held = read(file)
     if last is not None:

@@ -1,44 +1,127 @@
 # SPDX-License-Identifier: MIT
-"""An analysis and its verdict as JSON, schema "arenascope.analysis/1" (docs/experiment.schema.json)."""
+"""What `arenascope experiment report --json` prints: schema "arenascope.analysis/1"."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+# As json_decode wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.experiment.verdict import verdict
+from arenascope.wire.json_encode import encode
+from arenascope.wire.json_types import Bounds, Part
 
 if TYPE_CHECKING:
     from arenascope.experiment.analysis import Analysis
+    from arenascope.experiment.statistics import Estimate
+
+SCHEMA: Final = "arenascope.analysis/1"
 
 
-def as_values(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as JSON (docs/experiments.md)."""
-    return {
-        "schema": "arenascope.analysis/1",
-        "name": analysis.spec.name,
-        "machine": analysis.machine,
-        "left_out": analysis.left_out,
-        "runs": {"made": analysis.made, "planned": analysis.planned},
-        "memory": analysis.memory,
-        "configurations": [
-            {
-                "name": row.name,
-                "runs": row.runs,
-                "failed": row.failed,
-                "noisy": row.noisy,
-                "figures": {name: each._asdict() for name, each in row.estimates.items()},
-                "ledger": dict(row.snapshot.ledger.held) if row.snapshot else None,
-            }
+class AnalysisInterval(NamedTuple):
+    """A median, and its 95 % interval."""
+
+    median: float
+    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
+    high: Optional[float]
+    runs: int
+
+
+class AnalysisDifference(NamedTuple):
+    """How b differs from a."""
+
+    a: str
+    b: str
+    median: float  # the median of b minus the median of a
+    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
+    high: Optional[float]
+    chance: Part  # the probability of so uneven an order if the two did not differ
+    apart: bool  # whether the two can be told apart
+    ratio: Optional[float]  # the median of b divided by the median of a; null if unknown
+    ratio_low: Optional[float]  # lower end of the 95 % interval of the ratio
+    ratio_high: Optional[float]
+
+
+class AnalysisRuns(NamedTuple):
+    """All runs, including warm-ups and failed runs."""
+
+    made: int
+    planned: int
+
+
+class AnalysisConfiguration(NamedTuple):
+    """A configuration, and what its runs came to."""
+
+    name: str
+    runs: int  # number of runs that count
+    failed: int
+    noisy: int  # number of these runs in which other programs used more than a tenth of the machine
+    figures: dict[str, AnalysisInterval]  # the columns of runs.csv
+    ledger: Optional[dict[str, Optional[int]]]  # the ledger of the median run, as in arenascope.summary/1
+
+
+class AnalysisMark(NamedTuple):
+    """The memory at a point of the work."""
+
+    name: str
+    held: dict[str, AnalysisInterval]  # memory for each configuration
+
+
+class AnalysisVerdict(NamedTuple):
+    """The results in sentences."""
+
+    lead: str
+    findings: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+class AnalysisJson(NamedTuple):
+    """What an experiment found: `arenascope experiment report`. Times are in seconds unless the name says otherwise."""
+
+    name: str  # name of the experiment
+    machine: dict[str, Any]  # the properties of the machine on which the results depend
+    left_out: dict[str, str]  # for each configuration that could not be run, the reason
+    runs: AnalysisRuns
+    # the memory figure that is compared
+    memory: Annotated[str, Bounds(pattern="^(rss|pss)_(average|peak|end|settled)$")]
+    configurations: tuple[AnalysisConfiguration, ...]
+    # differences b minus a, of the compared memory figure and of cpu, for each pair in both orders
+    differences: Annotated[dict[str, tuple[AnalysisDifference, ...]], Bounds(required=("cpu",))]
+    marks: tuple[AnalysisMark, ...]
+    # the configurations for which no other is better in one of the two figures and no worse in the other; empty with
+    # too few runs
+    front: tuple[str, ...]
+    verdict: AnalysisVerdict
+
+
+def as_values(analysis: "Analysis") -> dict[str, Any]:
+    """The analysis as JSON."""
+
+    def intervals(estimates: "dict[str, Estimate]") -> dict[str, AnalysisInterval]:
+        return {name: AnalysisInterval(*each) for name, each in estimates.items()}
+
+    made = AnalysisJson(
+        name=analysis.spec.name,
+        machine=analysis.machine,
+        left_out=analysis.left_out,
+        runs=AnalysisRuns(analysis.made, analysis.planned),
+        memory=analysis.memory,
+        configurations=tuple(
+            AnalysisConfiguration(
+                row.name, row.runs, row.failed, row.noisy, intervals(row.estimates),
+                dict(row.snapshot.ledger.held) if row.snapshot else None,
+            )
             for row in analysis.rows
-        ],
-        "differences": {
-            figure: [{"a": a, "b": b, **each._asdict()} for (a, b), each in pairs.items()]
+        ),
+        differences={
+            figure: tuple(AnalysisDifference(*pair, **each._asdict()) for pair, each in pairs.items())
             for figure, pairs in analysis.differences.items()
         },
-        "marks": [
-            {"name": mark.name, "held": {name: each._asdict() for name, each in mark.held.items()}}
-            for mark in analysis.marks
-        ],
-        "front": analysis.front,
-        "verdict": verdict(analysis)._asdict(),
-    }
+        marks=tuple(AnalysisMark(mark.name, intervals(mark.held)) for mark in analysis.marks),
+        front=tuple(analysis.front),
+        verdict=_recommended(analysis),
+    )  # fmt: skip
+    return {"schema": SCHEMA, **encode(made)}
+
+
+def _recommended(analysis: "Analysis") -> AnalysisVerdict:
+    said = verdict(analysis)
+    return AnalysisVerdict(said.lead, tuple(said.findings), tuple(said.caveats))

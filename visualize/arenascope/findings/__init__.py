@@ -7,8 +7,9 @@ computed; where a number holds under an assumption, `estimate` says which. A com
 acts on it.
 """
 
-from arenascope.findings.finding import Finding, Rank, Step
+from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import Facts
 from arenascope.findings.verdict import RULES, Verdict, judge, to_json
+from arenascope.wire.summary.findings import Step
 
 __all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "to_json"]

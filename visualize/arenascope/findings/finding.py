@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from arenascope.wire.summary.findings import Step
 
 
 class Rank(enum.IntEnum):
@@ -14,13 +17,6 @@ class Rank(enum.IntEnum):
     ROW = 1  # explains rows of the ledger: no row has two such findings
     PART = 2  # of rows that other findings explain
     BESIDE = 3  # not in Rss
-
-
-class Step(NamedTuple):
-    """What to do next, to learn more."""
-
-    says: str  # what it does, or tells
-    command: str  # a line to paste into a shell
 
 
 class Finding(NamedTuple):

@@ -17,9 +17,9 @@ from arenascope.wire.graph import owner_name
 from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
-    from arenascope.findings.finding import Step
     from arenascope.findings.inputs import Facts
     from arenascope.wire.summary import ChunkSize
+    from arenascope.wire.summary.findings import Step
 
 USED: Final = 0.1  # of Rss: what is in use, and is less, is not named unless it is the largest row
 MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak

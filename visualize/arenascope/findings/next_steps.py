@@ -12,9 +12,9 @@ import shlex
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from arenascope.findings.finding import Step
 from arenascope.trim_commands import living_pid
 from arenascope.wire.summary import objects_by_type
+from arenascope.wire.summary.findings import Step
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts

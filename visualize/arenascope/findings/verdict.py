@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 from arenascope.findings import caveats, free_memory, in_use, runtimes
 from arenascope.findings.inputs import LARGE
 from arenascope.humanize import plural, size
+from arenascope.wire.json_encode import encode
+from arenascope.wire.summary.findings import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arenascope.findings.finding import Finding, Step
+    from arenascope.findings.finding import Finding
     from arenascope.findings.inputs import Facts
+    from arenascope.wire.summary.findings import Step
 
 TINY: Final = 0.01
 
@@ -96,20 +99,14 @@ def _caveats(facts: Facts) -> Iterable[str]:
 
 
 def to_json(facts: Facts) -> list[dict[str, Any]]:
-    """The findings for JSON, as docs/summary.schema.json has them."""
-    return [
-        {
-            "rule": finding.rule,
-            "bytes": finding.bytes,
-            "share": _share(facts, finding),
-            "sentence": finding.sentence,
-            "evidence": finding.evidence,
-            "command": finding.command,
-            "next": [step._asdict() for step in finding.next],
-            "estimate": finding.estimate,
-        }
-        for finding in judge(facts).findings
-    ]
+    """The findings for JSON, as the schema of a summary has them."""
+    made: list[dict[str, Any]] = encode([_judged(facts, finding) for finding in judge(facts).findings])
+    return made
+
+
+def _judged(facts: Facts, finding: Finding) -> Judged:
+    held: dict[str, Any] = {name: getattr(finding, name) for name in Judged._fields if name != "share"}
+    return Judged(**held, share=_share(facts, finding))
 
 
 def _share(facts: Facts, finding: Finding) -> float | None:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What `arenascope top --once --json` prints: schema "arenascope.top/1" (docs/top.schema.json)."""
+"""What `arenascope top --once --json` prints: schema "arenascope.top/1"."""
 
-from __future__ import annotations
-
+# As json_decode wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import time_words
-from arenascope.live.columns import RSS, taken, totals
-from arenascope.live.process_table import user_name
+from arenascope.live.columns import taken, totals
+from arenascope.live.process_table import Standing, user_name
+from arenascope.wire.json_encode import encode
+from arenascope.wire.json_types import Bounds, Time, Unsigned, inline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,52 +22,144 @@ if TYPE_CHECKING:
 SCHEMA: Final = "arenascope.top/1"
 
 
-def to_json(lines: Sequence[Listed], census: Census) -> dict[str, Any]:
+class TopCensus(NamedTuple):
+    """Who is there."""
+
+    processes: Unsigned  # With memory of their own, whatever the filter.
+    denied: Unsigned
+    failed: Unsigned
+    waiting: Unsigned
+    kernel_threads: Unsigned
+    zombies: Unsigned
+
+
+class TopSum(NamedTuple):
+    """A sum over processes."""
+
+    bytes: Optional[Unsigned]  # null: known of none.
+    quick: bool  # With a part that is rss_quick.
+    least: bool  # Not known of some processes: the sum is at least this.
+
+
+@inline
+class TopSums(NamedTuple):
+    """A sum for each column."""
+
+    rss: TopSum
+    in_use: TopSum
+    cached: TopSum
+    stranded: TopSum
+    releasable: TopSum
+    withheld: TopSum
+    other: TopSum
+
+
+class TopTotal(NamedTuple):
+    """Sums over the processes listed."""
+
+    sums: TopSums
+    processes: Unsigned  # Those listed.
+    taken: Unsigned  # Those with a snapshot.
+
+
+class TopGroup(NamedTuple):
+    """Processes of one name or cgroup."""
+
+    sums: TopSums
+    name: str
+    pids: tuple[Unsigned, ...]
+    taken: Unsigned
+
+
+class TopSnapshot(NamedTuple):
+    """The last snapshot."""
+
+    time: Time
+    mode: str  # As in arenascope.summary/1: freeze, clone, live.
+    exact: bool  # Whether the rows add up to rss to the byte.
+    rss: Optional[Unsigned]  # the process's Rss
+    swap: Optional[Unsigned]
+    in_use: Optional[Unsigned]  # what the application or a runtime holds
+    cached: Optional[Unsigned]  # tcache and fastbin
+    stranded: Optional[Unsigned]
+    releasable: Optional[Unsigned]  # what malloc_trim(0) would return
+    withheld: Optional[Unsigned]  # what only a deep trim would return
+    # everything else: files, stacks, other anonymous memory, malloc's own headers, what could not be classified
+    other: Optional[Unsigned]
+
+
+class TopProcess(NamedTuple):
+    """A process."""
+
+    pid: Unsigned
+    started: Unsigned  # Clock ticks since the start of the machine.
+    parent: Unsigned
+    comm: str
+    cmdline: str  # Empty: the process has overwritten it, or we may not read it.
+    uid: Optional[Unsigned]  # null: it ended meanwhile
+    user: Optional[str]  # The user's name, else the number.
+    cgroup: Optional[str]  # Its cgroup; of several hierarchies the one with the longest path.
+    rss_quick: Unsigned  # The kernel's quick count of Rss: it lags behind by some pages of each thread.
+    # denied: no permission to inspect. failed: no snapshot was possible for another reason.
+    standing: Annotated[str, Bounds(enum=tuple(each.value for each in Standing))]
+    why: Optional[str]  # Why there is no snapshot.
+    snapshot: Optional[TopSnapshot]  # null: there was no snapshot, and `why` says why.
+
+
+class Top(NamedTuple):
+    """What processes hold, and what would come back: `arenascope top --once`."""
+
+    time: Time  # When this was printed, UTC.
+    census: TopCensus
+    total: TopTotal
+    groups: Optional[tuple[TopGroup, ...]]  # With --group: in the order asked for. null: without.
+    processes: tuple[TopProcess, ...]  # In the order asked for.
+
+
+def to_json(lines: "Sequence[Listed]", census: "Census") -> dict[str, Any]:
     """All of it. `lines`: of processes or of groups, in their order."""
     entries = [entry for line in lines for entry in line.members]
-    groups = None if all(line.entry for line in lines) else [_group(line) for line in lines]
-    return {
-        "schema": SCHEMA,
-        "time": time_words(time.time_ns()),
-        "census": census._asdict(),
-        "total": _sums(totals(entries)) | {"processes": len(entries), "taken": taken(entries)},
-        "groups": groups,
-        "processes": [_process(entry) for entry in entries],
-    }
+    made = Top(
+        time=time_words(time.time_ns()),
+        census=TopCensus(*census),
+        total=TopTotal(_sums(totals(entries)), len(entries), taken(entries)),
+        groups=None if all(line.entry for line in lines) else tuple(_group(line) for line in lines),
+        processes=tuple(_process(entry) for entry in entries),
+    )
+    return {"schema": SCHEMA, **encode(made)}
 
 
 def _key(name: str) -> str:
     return name.lower().replace(" ", "_")
 
 
-def _sums(helds: dict[str, Quantity]) -> dict[str, Any]:
-    return {_key(name): {"bytes": held.bytes, "quick": held.quick, "least": held.least} for name, held in helds.items()}
+def _sums(helds: "dict[str, Quantity]") -> TopSums:
+    return TopSums(**{_key(name): TopSum(held.bytes, held.quick, held.least) for name, held in helds.items()})
 
 
-def _group(line: Listed) -> dict[str, Any]:
-    pids = [entry.process.pid for entry in line.members]
-    return _sums(line.cells) | {"name": line.title, "pids": pids, "taken": taken(line.members)}
+def _group(line: "Listed") -> TopGroup:
+    pids = tuple(entry.process.pid for entry in line.members)
+    return TopGroup(_sums(line.cells), line.title, pids, taken(line.members))
 
 
-def _process(entry: Entry) -> dict[str, Any]:
+def _process(entry: "Entry") -> TopProcess:
     process = entry.process
-    return {
-        "pid": process.pid,
-        "started": process.identity.started,
-        "parent": process.parent,
-        "comm": process.comm,
-        "cmdline": entry.cmdline,
-        "uid": entry.uid,
-        "user": user_name(entry.uid) or None,
-        "cgroup": entry.cgroup or None,
-        "rss_quick": entry.quick,
-        "standing": entry.standing.value,
-        "why": entry.why,
-        "snapshot": None if entry.figures is None else _snapshot(entry.figures),
-    }
+    return TopProcess(
+        pid=process.pid,
+        started=process.identity.started,
+        parent=process.parent,
+        comm=process.comm,
+        cmdline=entry.cmdline,
+        uid=entry.uid,
+        user=user_name(entry.uid) or None,
+        cgroup=entry.cgroup or None,
+        rss_quick=entry.quick,
+        standing=entry.standing.value,
+        why=entry.why,
+        snapshot=None if entry.figures is None else _snapshot(entry.figures),
+    )
 
 
-def _snapshot(figures: Figures) -> dict[str, Any]:
-    rows = {_key(name): figures.rows[name] for name in SHORT}
-    about = {"time": time_words(figures.time_ns), "mode": figures.mode, "exact": figures.exact}
-    return about | {_key(RSS): figures.rss, "swap": figures.swap} | rows
+def _snapshot(figures: "Figures") -> TopSnapshot:
+    rows: dict[str, Any] = {_key(name): figures.rows[name] for name in SHORT}
+    return TopSnapshot(time_words(figures.time_ns), figures.mode, figures.exact, figures.rss, figures.swap, **rows)

@@ -50,8 +50,8 @@ def render_head(read: ReadProfile) -> Text:
     line.append(f": {size(read.known.bytes)} in use with a stack, by {how}", "default")
     if read.hooked:
         line.append(f"\n{read.hooked.capitalize()}.", "default")
-    if read.cut:
-        line.append(f"\n{read.cut}.", "default")
+    if read.lacking:
+        line.append(f"\n{read.lacking}.", "default")
     if read.unseen.bytes:
         line.append(f"\n{size(read.unseen.bytes)} in use was allocated before, or by code that is not seen.", "default")
     if read.without_stack.bytes:

@@ -214,39 +214,6 @@ def _time(words: str, first: int, last: int) -> int:
     return int(made.timestamp() * 1e9) + (10**9 - 1 if "." not in text else 10**6 - 1)
 
 
-def to_json(timeline: Timeline, findings: Mapping[int, Mapping[str, int | None]]) -> dict[str, Any]:
-    """As JSON, schema "arenascope.timeline/1". `findings`: of snapshots, by id."""
-    return {
-        "schema": "arenascope.timeline/1",
-        "about": dict(timeline.about),
-        "processes": [
-            {name: value for name, value in vars(each).items() if name != "id"} for each in timeline.processes
-        ],
-        "polls": [
-            {
-                "time": time_words(poll.time_ns),
-                "generation": poll.generation,
-                "processes": poll.processes,
-                "cost_ms": poll.cost_us / 1000,
-                "interval_s": poll.interval_ms / 1000,
-                "notes": poll.notes,
-                "snapshots": [
-                    {
-                        "pid": snapshot.pid,
-                        "time": time_words(snapshot.time_ns),
-                        "exact": snapshot.exact,
-                        "rss": snapshot.rss,
-                        "rows": dict(snapshot.rows),
-                        "findings": dict(findings.get(snapshot.id, {})),
-                    }
-                    for snapshot in poll.snapshots
-                ],
-            }
-            for poll in timeline.polls
-        ],
-    }
-
-
 def findings_of(path: str) -> dict[int, dict[str, int | None]]:
     """The findings of each snapshot, by the snapshot's id."""
     return {snapshot: body["findings"] for snapshot, body in bodies(path)}

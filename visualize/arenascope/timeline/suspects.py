@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope.humanize import size as size_words
-from arenascope.humanize import time_words
 from arenascope.rows import RESIDENT
 from arenascope.timeline.reader import bodies, groups_of, snapshots_with_groups
 from arenascope.timeline.trend import LEAST_SNAPSHOTS, trend_of
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Key = tuple[str, Any]  # of a series: its kind, and what it is about
 
-SCHEMA: Final = "arenascope.suspects/1"
 TITLE, BYTES, COUNT, ALLOCATED = range(4)  # of a call stack, as a timeline keeps it
 LEAST_GROWTH: Final = 64 << 10  # bytes: less is no suspect
 MOST_SNAPSHOTS: Final = 600  # of a process: half of them are the last, the others are evenly chosen
@@ -362,38 +360,3 @@ def _band(size: Any) -> int:
 
 def _explained(whole: Suspect, parts: Sequence[Suspect]) -> bool:
     return sum(part.rate for part in parts) >= EXPLAINED * whole.rate
-
-
-def to_json(timeline: Timeline, found: Sequence[Suspect]) -> dict[str, Any]:
-    """As JSON (docs/suspects.schema.json)."""
-    polls = timeline.polls
-    return {
-        "schema": SCHEMA,
-        "about": dict(timeline.about),
-        "polls": len(polls),
-        "first": time_words(polls[0].time_ns) if polls else None,
-        "last": time_words(polls[-1].time_ns) if polls else None,
-        "suspects": [
-            {
-                "kind": each.kind,
-                "key": each.key,
-                "title": each.title,
-                "pid": each.pid,
-                "comm": each.comm,
-                "per_minute": {"rate": round(each.rate, 3), "low": round(each.low, 3), "high": round(each.high, 3)},
-                "since": time_words(each.since_ns),
-                "until": time_words(each.until_ns),
-                "snapshots": each.snapshots,
-                "seconds": round(each.seconds, 3),
-                "growth": each.growth,
-                "held": each.held,
-                "count": each.count,
-                "stayed": round(each.stayed, 4),
-                "survive": None if each.survive is None else round(each.survive, 4),
-                "exact": each.exact,
-                "alike": list(each.alike),
-                "ended": each.ended,
-            }
-            for each in found
-        ],
-    }

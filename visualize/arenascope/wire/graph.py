@@ -6,41 +6,48 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Final, NamedTuple, Optional
+from typing import Annotated, Final, NamedTuple, Optional
 
 from arenascope.humanize import printable
 from arenascope.wire.json_decode import answer, document
+from arenascope.wire.json_types import Address, Bounds, Duration, EnumNames, Positive, Time, Unsigned
 
 LEAKS: Final = "arenascope.leaks/1"
 TYPES: Final = "arenascope.types/1"
 OWNERS: Final = "arenascope.owners/1"
 WHY: Final = "arenascope.why/1"
 
+Mode = Annotated[str, EnumNames("Mode", but=("in_process",)), "How the target was read (docs/safety.md)."]
+TypeName = Annotated[str, "Name of the type, demangled. null: not known."]
+Evidence = Annotated[str, "What the name rests on (docs/owners.md). null: there is no name."]
+
 
 class Sum(NamedTuple):
-    """Chunks, and their bytes."""
+    """Chunks, and their bytes, headers included."""
 
-    count: int  # type: ignore[assignment]
-    bytes: int
+    count: Unsigned  # type: ignore[assignment]
+    bytes: Unsigned
 
 
 class Graph(NamedTuple):
     """What was searched."""
 
-    chunks: int
-    bytes: int
-    objects: Sum  # of these, what is no chunk of malloc's
-    pointers: int
-    roots: int
-    unread: int
-    unsearched: int
-    left_out: Optional[str]  # what was not read of debug information, or of files that a core leaves out, and why
+    chunks: Unsigned  # Chunks in use, and objects of runtimes.
+    bytes: Unsigned  # Their bytes.
+    # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's
+    # pages.
+    objects: Sum
+    pointers: Unsigned  # Pointers between them.
+    roots: Unsigned  # Words outside of malloc's heaps that lead to one.
+    unread: Unsigned  # Bytes of heaps that could not be read.
+    unsearched: Unsigned  # Bytes of shared memory that were not searched.
+    left_out: Optional[str]  # Debug information that was not read, and why. null: none.
 
 
 class GraphTarget(NamedTuple):
     """Whose chunks these are."""
 
-    kind: str
+    kind: Annotated[str, EnumNames("TargetKind", but=("self",))]
     pid: Optional[int]
     comm: str
 
@@ -48,80 +55,96 @@ class GraphTarget(NamedTuple):
 class LeakGroup(NamedTuple):
     """The lost chunks of one type and size."""
 
-    type: Optional[str]
-    evidence: Optional[str]
-    size: Optional[int]
+    type: Optional[TypeName]
+    evidence: Optional[Evidence]
+    size: Optional[Annotated[int, Bounds(minimum=16)]]  # Bytes of each chunk. null: there are many sizes.
     direct: Sum
     indirect: Sum
     suspects: Sum
-    example: str
+    example: Address  # What malloc returned for one of them: a direct one, if there is any.
 
 
 class Leaks(NamedTuple):
-    """What nothing points to any more."""
+    """What nothing points to: `arenadump leaks` (docs/owners.md). Bytes are those of chunks, headers included."""
 
+    version: str
+    time: Optional[Time]
     target: GraphTarget
-    mode: str
-    exact: bool
+    mode: Mode
+    pause_ms: Optional[Duration]  # How long the target was stopped.
+    exact: bool  # Everything was read, and of one instant.
     graph: Graph
-    warnings: tuple[str, ...]
-    direct: Sum
-    indirect: Sum
-    suspects: Sum
-    by_type: tuple[LeakGroup, ...]
+    warnings: tuple[str, ...]  # What limits one's trust in the answer.
+    direct: Sum  # Chunks to which nothing leads.
+    indirect: Sum  # Chunks to which only lost chunks lead.
+    suspects: Sum  # Chunks to which only one word of a stack leads, with what only they hold. They are not lost.
+    by_type: tuple[LeakGroup, ...]  # By type and size, most bytes first.
 
 
 class TypeSum(NamedTuple):
     """The chunks in use of a type. `others`: of all types for which there was no room."""
 
-    type: Optional[str]
-    evidence: Optional[str]
-    others: bool
-    count: int  # type: ignore[assignment]
-    bytes: int
+    type: Optional[TypeName]
+    evidence: Optional[Evidence]
+    others: bool  # All types but the 10,000 that take most.
+    count: Positive  # type: ignore[assignment]
+    bytes: Annotated[int, Bounds(minimum=16)]
 
 
 class Types(NamedTuple):
-    """What the chunks in use are."""
+    """What the chunks in use are: `arenadump types` (docs/owners.md). Bytes are those of chunks, headers included."""
 
+    version: str
+    time: Optional[Time]
     target: GraphTarget
-    mode: str
-    exact: bool
+    mode: Mode
+    pause_ms: Optional[Duration]  # How long the target was stopped.
+    exact: bool  # Everything was read, and of one instant.
     graph: Graph
-    warnings: tuple[str, ...]
-    types: tuple[TypeSum, ...]  # by bytes
+    warnings: tuple[str, ...]  # What limits one's trust in the answer.
+    types: tuple[TypeSum, ...]  # Most bytes first. Their sums are those of graph.
+
+
+OWNER_KINDS: Final = (
+    "variable", "thread_variables", "runtime", "memory", "shared_memory", "registers", "stack", "frames",
+    "unreached_objects", "interpreter", "several", "lost", "others",
+)  # fmt: skip
 
 
 class Owner(NamedTuple):
-    """A root: a variable, a thread's stack, a mapping. Kind "several": no one of them alone."""
+    """Who has a root: a variable, a thread's stack, a mapping."""
 
-    kind: str
-    name: Optional[str]
-    type: Optional[str]
-    address: Optional[str]
-    module: Optional[str]
-    offset: Optional[str]
-    thread: Optional[int]
-    thread_name: Optional[str]
-    mapping: Optional[str]
+    # interpreter: all of Python's or Ruby's own variables. unreached_objects: nothing leads to these objects. several:
+    # no single owner retains the chunks. In a dump, lost: nobody has them, and others: owners for which there was no
+    # room.
+    kind: Annotated[str, Bounds(enum=OWNER_KINDS)]
+    name: Optional[str]  # The variable's, demangled.
+    type: Optional[str]  # Type of the variable, by debug information.
+    address: Optional[Address]  # The variable's, or where the memory begins.
+    module: Optional[str]  # File whose data have the variable.
+    offset: Optional[Address]  # The address in the module.
+    thread: Optional[int]  # Thread id, of what is a thread's.
+    thread_name: Optional[str]  # Name of the thread.
+    mapping: Optional[str]  # Path of the mapping, of what is no variable.
 
 
 class Branch(NamedTuple):
     """Chunks of a type that are held together; at depth 0 an owner. `retained`: bytes, with all that only they hold."""
 
-    depth: int
+    depth: Unsigned  # 0: an owner. At most one more than that of the branch before.
     owner: Optional[Owner]
-    type: Optional[str]
-    count: int  # type: ignore[assignment]
-    bytes: int
-    retained: int
+    type: Optional[TypeName]
+    evidence: Optional[Evidence]
+    count: Unsigned  # type: ignore[assignment]  # Chunks of the branch itself.
+    bytes: Unsigned  # Their bytes.
+    retained: Unsigned  # What would be free without the branch.
 
 
 class Leading(NamedTuple):
     """An owner of what several have, and to how many bytes of it this one leads."""
 
     owner: Owner
-    bytes: int
+    bytes: Unsigned  # To how much of it the owner leads: it is free only if this owner goes, too.
 
 
 class Several(NamedTuple):
@@ -130,50 +153,64 @@ class Several(NamedTuple):
     To how much they lead is known of `asked` of the owners, those that lead to most directly.
     """
 
-    bytes: int
-    owners: int
-    asked: int
-    leading: tuple[Leading, ...]
+    bytes: Unsigned  # All of it.
+    owners: Unsigned  # How many owners lead to any of it.
+    asked: Unsigned  # So many of these were asked to how much of it they lead: those that lead to most directly.
+    # Up to 64 of them that lead to most, the most bytes first.
+    leading: Annotated[tuple[Leading, ...], Bounds(maxItems=64)]
 
 
 class Owners(NamedTuple):
-    """The dominator tree by types, from the owners down."""
+    """Who holds the chunks in use: `arenadump owners` (docs/owners.md). Bytes are those of chunks, headers included.
 
+    `branches` is the dominator tree by types, from the owners down.
+    """
+
+    version: str
+    time: Optional[Time]
     target: GraphTarget
-    mode: str
-    exact: bool
+    mode: Mode
+    pause_ms: Optional[Duration]  # How long the target was stopped.
+    exact: bool  # Everything was read, and of one instant.
     graph: Graph
-    warnings: tuple[str, ...]
-    reached: int
-    unreached: int
-    branches: tuple[Branch, ...]  # each behind the one that it hangs on
-    several: Several
+    warnings: tuple[str, ...]  # What limits one's trust in the answer.
+    reached: Unsigned  # Bytes that some owner leads to.
+    unreached: Unsigned  # Bytes that no owner leads to: lost.
+    # The tree: each branch stands behind the one that it hangs on, and siblings by what they retain.
+    branches: tuple[Branch, ...]
+    several: Several  # What no owner retains alone.
 
 
 class WayStep(NamedTuple):
     """A chunk on the way, and where in it the pointer to the next one is."""
 
-    address: str
-    size: int
-    type: Optional[str]
-    offset: Optional[int]
-    member: Optional[str]
-    leads_to: Optional[int]
+    address: Address  # What malloc returned for it.
+    size: Unsigned  # Bytes of the chunk.
+    type: Optional[TypeName]
+    evidence: Optional[Evidence]
+    offset: Optional[Unsigned]  # Where in this chunk the pointer to the next one is. null: the last chunk.
+    member: Optional[str]  # Which member the pointer is, by debug information.
+    leads_to: Optional[Unsigned]  # Where in the next chunk the pointer leads. null: the last chunk.
 
 
 class Why(NamedTuple):
-    """The shortest way from a root to a chunk."""
+    """The shortest way from a root to a chunk: `arenadump why` (docs/owners.md)."""
 
+    version: str
+    time: Optional[Time]
     target: GraphTarget
-    mode: str
-    exact: bool
+    mode: Mode
+    pause_ms: Optional[Duration]  # How long the target was stopped.
+    exact: bool  # Everything was read, and of one instant.
     graph: Graph
-    warnings: tuple[str, ...]
-    address: str
-    reached: bool
+    warnings: tuple[str, ...]  # What limits one's trust in the answer.
+    address: Address  # The chunk that was asked for.
+    reached: bool  # false: nothing leads to the chunk.
     owner: Optional[Owner]
-    member: Optional[str]
-    path: tuple[WayStep, ...]
+    word: Optional[Address]  # Where the root is. null: a register, or nothing leads to the chunk.
+    member: Optional[str]  # Which part of the variable the word is, by debug information.
+    leads_to: Optional[Unsigned]  # Where in the first chunk the root's pointer leads.
+    path: tuple[WayStep, ...]  # From the chunk that the root leads to, to the one that was asked for.
 
 
 def parse_leaks(text: str) -> Leaks:

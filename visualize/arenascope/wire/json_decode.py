@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """From JSON to classes whose fields are the keys: NamedTuples, and dataclasses.
 
-A key that a class does not have is ignored: a newer arenadump may print more. A key that is missing, or holds something
-else than its field takes, is an error that names the key. null is None, where the field takes None.
+A key that a class does not have is ignored, unless the class is closed (json_types.keywords): a newer arenadump may
+print more. A key that is missing, or holds something else than its field takes, is an error that names the key. A field
+with a default may be missing. null is None, where the field takes None.
 
-A field's type is str, int, float, bool, such a class, Optional[…], tuple[…, ...], dict[str, …], or a class with a
-`from_json`. Types are evaluated, and `int | None` cannot be before Python 3.10: so modules of such classes write
-Optional, and do without "from __future__ import annotations".
+A field's type is str, int, float, bool, Literal, such a class, Optional[…], tuple[…, ...], dict[str, …], or a class
+with a `from_json`; each of them may be Annotated. Types are evaluated, and `int | None` cannot be before Python 3.10:
+so modules of such classes write Optional, and do without "from __future__ import annotations".
 
 A command makes its classes anew each time it starts, and a frozen dataclass takes nine times as long as a NamedTuple.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Callable, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from arenascope.errors import ArenascopeError, Code
 
@@ -73,12 +74,14 @@ def _converter(kind: Any) -> Convert:
     return _MADE[kind]
 
 
-def _make(kind: Any) -> Convert:
+def _make(kind: Any) -> Convert:  # noqa: PLR0911 - one for each kind of type
     if hasattr(kind, "from_json"):
         read: Convert = kind.from_json
         return read
     if hasattr(kind, "_fields") or dataclasses.is_dataclass(kind):
         return _of_fields(kind)
+    if get_origin(kind) is Literal:
+        return _one_of(get_args(kind))
     if get_origin(kind) is Union:
         return _optional(*(each for each in get_args(kind) if each is not type(None)))
     if get_origin(kind) is tuple:
@@ -92,16 +95,22 @@ def _of_fields(kind: Any) -> Convert:
     hints = get_type_hints(kind)
     names = getattr(kind, "_fields", None) or [field.name for field in dataclasses.fields(kind)]
     readers = [(name, _converter(hints[name]), getattr(hints[name], "INLINE", False)) for name in names]
+    optional = getattr(kind, "_field_defaults", {})
+    closed = getattr(kind, "KEYWORDS", {}).get("additionalProperties", True) is False
 
     def read(value: Any, place: str) -> Any:
         table = mapping(value, place)
         made = {}
+        if closed and (unknown := table.keys() - set(names)):
+            raise DecodeError(f"{place}.{min(unknown)} is unknown")
         for name, convert, inline in readers:
             here = f"{place}.{name}" if place else name
             if inline:  # its keys stand among those of this object
                 made[name] = convert(value, place)
                 continue
             if name not in table:
+                if name in optional:
+                    continue
                 raise DecodeError(f"{here} is missing")
             made[name] = convert(table[name], here)
         return kind(**made)
@@ -132,6 +141,15 @@ def _each(kind: Any) -> Convert:
 def _by_name(kind: Any) -> Convert:
     convert = _converter(kind)
     return lambda value, place: {key: convert(each, f"{place}.{key}") for key, each in mapping(value, place).items()}
+
+
+def _one_of(values: tuple[Any, ...]) -> Convert:
+    def read(value: Any, place: str) -> Any:
+        if not isinstance(value, str) or value not in values:
+            raise DecodeError(f"{place} is {json.dumps(value)[:40]}, and none of {', '.join(values)}")
+        return value
+
+    return read
 
 
 def _plain(kind: type) -> Convert:

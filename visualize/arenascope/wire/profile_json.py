@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""A profile from what `arenadump sites --json` prints (docs/profile.schema.json)."""
+"""A profile from what `arenadump sites --json` prints."""
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Optional, Union
+from typing import Final, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import count
 from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.graph import GraphTarget, Sum
 from arenascope.wire.json_decode import answer, document
+from arenascope.wire.json_types import Address, Positive, Unsigned
 from arenascope.wire.profile import (
     INTERPRETED,
     KEPT,
@@ -36,79 +36,89 @@ HOOKED: Final = {
 }
 
 
-@dataclass(frozen=True)
-class ReadModule:
+class ReadModule(NamedTuple):
     """An object in which code is; addresses are hexadecimal."""
 
     path: str
     build_id: str
-    start: str
-    end: str
-    bias: str
+    start: Address
+    end: Address
+    bias: Address
 
 
-@dataclass(frozen=True)
-class ReadFunction:
+class ReadFunction(NamedTuple):
     """A function at an address. None: not known."""
 
     name: Optional[str]
     file: Optional[str]
-    line: Optional[int]
+    line: Optional[Positive]
     inlined: bool
 
 
-@dataclass(frozen=True)
-class ReadFrame:
+class ReadFrame(NamedTuple):
     """A return address: in a module's own addresses, or (None) in the process's. Or a line of interpreted code."""
 
-    module: Optional[int]
-    offset: str
+    module: Optional[Unsigned]  # Index in modules. null: code that is in no module.
+    # A return address: in the module's own addresses (without bias), or in the process's. 0x0 of a line of
+    # interpreted code.
+    offset: Address
+    # native, or what an interpreter runs: python or ruby. Then the frame has
+    # one function, no module and no address.
     language: str
+    # The functions at the call, innermost first: more than one where functions were inlined, none where none is
+    # known.
     functions: tuple[ReadFunction, ...]
 
 
-@dataclass(frozen=True)
-class ReadPinned:
+class ReadPinned(NamedTuple):
     """What a site's chunks in use keep: pages, and bytes. None: not known."""
 
-    pinned: Optional[int]
-    stranded: Optional[int]
-    pages: Optional[int]
-    pages_stranded: Optional[int]
-    returned: Optional[int]
+    pinned: Optional[Unsigned]  # Pages that one chunk of the site keeps alone. An estimate unless every_page.
+    # Free bytes on pages that chunks in use keep: each chunk in use on a page has an equal part. An estimate unless
+    # every_page.
+    stranded: Optional[Unsigned]
+    # Pages with stranded bytes on which all chunks in use are of this site. null unless every_page, as are the next
+    # two.
+    pages: Optional[Unsigned]
+    pages_stranded: Optional[Unsigned]  # Stranded bytes on these.
+    returned: Optional[Unsigned]  # What malloc_trim(0) would return besides if all chunks of the site were freed.
 
 
-@dataclass(frozen=True)
-class ReadThread:
+class ReadThread(NamedTuple):
     """A thread that was seen to allocate. None: not known; the name: of a thread that has ended, too."""
 
-    tid: Optional[int]
+    tid: Optional[int]  # In the thread's own pid namespace.
+    # The name that the thread had at the snapshot. null: it had ended, or its process is in another pid
+    # namespace.
     name: Optional[str]
 
 
-@dataclass(frozen=True)
-class ReadShare:
+class ReadShare(NamedTuple):
     """What a thread has of a site. None: it is not known which."""
 
-    thread: Optional[int]
+    thread: Optional[Unsigned]  # Index in threads. null: a thread that is not known, or several.
     in_use: Sum
     allocated: Sum
 
 
-@dataclass(frozen=True)
-class ReadSite:
+class ReadSite(NamedTuple):
     """A stack, innermost frame first, and what stands for it."""
 
-    in_use: Sum
-    allocated: Sum
-    pinned: ReadPinned
+    in_use: Sum  # What the recorded chunks in use stand for: a count with every_page, else an estimate.
+    seen: Sum  # The recorded chunks in use themselves.
+    allocated: Sum  # All allocations since the profile began, freed or not: an estimate from samples.
+    # What each thread has of the site; all together are the site. Empty: not known, as in each dump that the
+    # agent has written.
     threads: tuple[ReadShare, ...]
-    complete: bool
-    stack: int
+    # Pages that the site's chunks in use keep resident. null: unknown, as in each dump that the agent has
+    # written.
+    pinned: ReadPinned
+    samples: Unsigned
+    complete: bool  # false: outermost frames are missing.
+    stack: Unsigned  # Index in stacks: the caller of malloc.
 
 
-@dataclass(frozen=True)
-class ReadInterpreter:
+class ReadInterpreter(NamedTuple):
     """One that is there, and whose frames are not known; None: neither is its release."""
 
     language: str
@@ -120,38 +130,51 @@ class ReadInterpreter:
         return f"{INTERPRETED.get(self.language, self.language)} {release}: its frames are not known"
 
 
-@dataclass(frozen=True)
-class ReadStacks:
+class ReadStacks(NamedTuple):
     """All stacks: each is a frame and another stack, that of its caller."""
 
-    frame: tuple[int, ...]
-    caller: tuple[Optional[int], ...]
+    frame: tuple[Unsigned, ...]  # Index in frames.
+    caller: tuple[Optional[Unsigned], ...]  # Index in these lists, of an earlier one. null: the outermost frame.
 
 
-@dataclass(frozen=True)
-class ReadProfile:
-    """All of it; bytes are those of chunks, headers included."""
+class ReadProfile(NamedTuple):
+    """Who allocated what is in use: `arenadump sites`. Sizes are those of chunks, headers included."""
 
-    target: GraphTarget
+    version: str
     time: Optional[str]
+    target: GraphTarget
+    mode: str
     started: Optional[str]
-    on: bool
-    every_page: bool
-    hooks: str
-    page_rate: int
-    mean: int
-    checked: int
-    wrong: int
+    on: bool  # The recorder goes on.
+    every_page: bool  # Chunks on all pages are recorded: sums are counts.
+    # slots: of calls of malloc and its kin, those through a slot are seen. entries: all are.
+    hooks: Literal["slots", "entries"]
+    page_rate: Unsigned  # Chunks on one page in so many are recorded.
+    large: Unsigned  # Chunks of this size and more are all recorded.
+    mean: Unsigned  # Bytes between two samples of allocations; 0: none are taken.
+    memory: Unsigned  # Bytes that the tables use.
+    misses: Unsigned  # Allocations whose stack had to be unwound.
+    checked: Unsigned  # Recognised stacks that were unwound to compare.
+    wrong: Unsigned  # Those that were other stacks.
+    # Allocations on watched pages, and large ones, without a stack, freed or not: there was no room in the
+    # tables, as a rule.
+    lost: Unsigned
+    cut: Unsigned  # Unwindings that ended before the outermost frame. Many may have been of one stack.
+    samples: Unsigned
+    unsampled: Unsigned  # Allocations of threads for which there was no room.
     known: Sum
     unseen: Sum
     without_stack: Sum
+    # What was allocated without a call stack since the profile began, freed or not: by the samples, and by
+    # threads for which there was no room. What all sites allocated, and this, is what was allocated altogether.
     allocated_without_stack: Sum
+    # Interpreters that are there, and whose frames are not known: stacks have their C code.
     unknown_interpreters: tuple[ReadInterpreter, ...]
-    threads: tuple[ReadThread, ...]
+    threads: tuple[ReadThread, ...]  # The threads that were seen to allocate, those that have ended, too.
     modules: tuple[ReadModule, ...]
     frames: tuple[ReadFrame, ...]
     stacks: ReadStacks
-    sites: tuple[ReadSite, ...]
+    sites: tuple[ReadSite, ...]  # Most bytes in use first.
 
     @property
     def sampled(self) -> bool:
@@ -159,7 +182,7 @@ class ReadProfile:
         return self.mean > 0
 
     @property
-    def cut(self) -> str:
+    def lacking(self) -> str:
         """What a reader is told of stacks that lack outer frames; empty: none does."""
         cut = sum(not site.complete for site in self.sites)
         return f"{count(cut)} of {count(len(self.sites))} stacks lack outer frames" if cut else ""
@@ -250,7 +273,7 @@ def _comments(read: ReadProfile) -> list[str]:
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
         *_allocated_without(read),
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
-        *([read.cut] if read.cut else []),
+        *([read.lacking] if read.lacking else []),
         *map(str, read.unknown_interpreters),
     ]
 

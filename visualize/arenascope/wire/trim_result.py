@@ -26,7 +26,7 @@ class TrimmedArena(NamedTuple):
 
 
 class Trim(NamedTuple):
-    """All of it. Bytes and milliseconds."""
+    """What a trim did, or would do: `arenadump trim` (docs/trim.md). Times are in milliseconds."""
 
     pid: int
     injected: bool

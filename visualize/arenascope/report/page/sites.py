@@ -274,8 +274,8 @@ def _known(read: ReadProfile) -> Iterator[str]:
         yield f"{UNRECORDED}."
     if read.hooked:
         yield f"{read.hooked.capitalize()}."
-    if read.cut:
-        yield f"{read.cut}."
+    if read.lacking:
+        yield f"{read.lacking}."
     if read.unseen.bytes:
         yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
     if read.without_stack.bytes:

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The summary of a target, schema "arenascope.summary/1" (docs/summary.schema.json): computed by arenadump alone.
+"""The summary of a target, schema "arenascope.summary/1": computed by arenadump alone.
 
-What is not known is None. The schema says what each field means; the rows of a ledger are those of rows.py.
+What is not known is None; the rows of a ledger are those of rows.py.
 """
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.version import version
 from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.json_decode import answer, document
+from arenascope.wire.json_types import Bounds, Unsigned
+from arenascope.wire.summary.findings import Judged
 from arenascope.wire.summary.heaps import (
     Arena,
     ByChunks,
@@ -93,10 +95,10 @@ SCHEMA: Final = "arenascope.summary/1"
 
 
 class Summary(NamedTuple):
-    """All of it."""
+    """Where the memory of a process went, and what brings it back: `arenadump summary`, `arenascope summary`."""
 
     target: Target
-    allocator: Allocator
+    allocator: Allocator  # The program's own malloc: the first of `mallocs`.
     snapshot: Consistency
     kernel: Kernel
     ledger: Resident
@@ -105,19 +107,36 @@ class Summary(NamedTuple):
     beside: Beside
     sums: Sums
     chunks: Tallies
-    largest_sizes: tuple[ChunkSize, ...]
-    largest_mmapped: Optional[int]
+    # The chunk sizes whose chunks in use, mmapped ones included, have the most bytes, resident or not; most
+    # first.
+    largest_sizes: Annotated[tuple[ChunkSize, ...], Bounds(maxItems=10)]
+    largest_mmapped: Optional[Unsigned]  # Size of the largest mapping that is one mmapped chunk; 0: there is none.
+    # Where the pages lie that malloc_trim(0) would return. All are null if the forecast is unknown.
     releasable: Releasable
+    # Every arena, in the order of malloc's list, which begins with the main arena. Mmapped chunks belong to no
+    # arena.
     arenas: tuple[Arena, ...]
-    tunables: Tunables
+    tunables: Tunables  # Tunables of the program's own malloc, with their present values.
+    # Every glibc malloc found. With dlmopen or libc_malloc_debug.so there is more than one.
     mallocs: tuple[Malloc, ...]
+    # Sizes of chunks in use that keep free memory from being returned; most bytes (stranded and tail_bytes)
+    # first.
     pins: tuple[Pin, ...]
+    # The pages that have the bytes of the row stranded: how full they are, and which sizes of chunks stand there
+    # together. The stranded bytes of by_chunks, and those of by_share, add up to the row. null: residency is not
+    # known.
     stranded_pages: Optional[StrandedPages]
+    # Who holds the chunks in use (docs/owners.md), of a dump that was made with --graph. null: the snapshot has
+    # no graph. Bytes are those of chunks, headers included.
     graph: Optional[HeldGraph]
-    ruby: Optional[Ruby]
+    ruby: Optional[Ruby]  # Ruby's own heap. null: there is no Ruby, or its pages could not be proven.
+    # The runtimes, Ruby excepted, that keep a heap of their own. Empty: none was recognised.
     runtimes: tuple[Runtime, ...]
-    mappings: Mappings
-    warnings: tuple[Doubt, ...]
+    mappings: Mappings  # What is resident besides malloc's memory and the runtimes' heaps, except for stacks.
+    warnings: tuple[Doubt, ...]  # Notes and warnings, in the order of their discovery.
+    # The verdict: what holds the memory, in the order in which to read it. `arenascope summary --json` adds it;
+    # arenadump prints numbers only.
+    findings: tuple[Judged, ...] = ()
 
 
 def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:

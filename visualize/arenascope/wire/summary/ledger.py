@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Optional
 
 from arenascope import rows
 from arenascope.wire.json_decode import DecodeError, mapping
+from arenascope.wire.json_types import Unsigned
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,22 @@ class Rows:
 
 
 class Resident(Rows):
-    """The rows that are parts of Rss."""
+    """Resident bytes, each in one row. If snapshot.exact is true, the rows of the process add up to kernel.rss.
+
+    If ruby_pages is null, its bytes are in the other rows.
+    """
 
     KIND = rows.RESIDENT
 
 
 class Absent(Rows):
-    """What is malloc's and not resident."""
+    """malloc's bytes that are not resident."""
 
     KIND = rows.ABSENT
 
 
 class Forecast(Rows):
-    """What a trim would return."""
+    """What a trim would return: right as long as the target does nothing in between."""
 
     KIND = rows.FORECAST
 
@@ -71,14 +75,17 @@ class Beside(Rows):
 
 
 class Sums(NamedTuple):
-    """Sums of the ledger's rows, by arenadump."""
+    """Sums of the ledger's rows. null: a row of the sum is unknown.
 
-    resident: Optional[int]
-    known: Optional[int]
-    used: Optional[int]
-    cached: Optional[int]
-    scattered: Optional[int]
-    free_pages: Optional[int]
-    free: Optional[int]
-    not_malloc: Optional[int]
-    deep_trim_adds: Optional[int]
+    But Ruby's pages, where they could not be proven, are counted in other rows.
+    """
+
+    resident: Optional[Unsigned]  # All rows of the ledger.
+    known: Optional[Unsigned]  # The rows of the ledger that are known.
+    used: Optional[Unsigned]  # What the application holds: in use and mmapped in use.
+    cached: Optional[Unsigned]  # Freed by the application, in a cache of malloc's.
+    scattered: Optional[Unsigned]  # Cached and stranded: free memory on pages that something else keeps resident.
+    free_pages: Optional[Unsigned]  # Releasable and withheld: whole free pages.
+    free: Optional[Unsigned]  # scattered and free_pages: all that the application freed and that is resident.
+    not_malloc: Optional[Unsigned]  # The rows that are not malloc's, Ruby's pages included.
+    deep_trim_adds: Optional[Unsigned]  # Resident bytes that a deep trim would return beyond malloc_trim(0).

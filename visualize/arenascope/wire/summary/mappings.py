@@ -3,9 +3,9 @@
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Final, NamedTuple, Optional
+from typing import Annotated, Final, Literal, NamedTuple, Optional
 
-from arenascope.wire.summary.heaps import Tally
+from arenascope.wire.json_types import Address, Bounds, Unsigned
 
 ANONYMOUS_SHARED: Final = "anonymous shared memory"
 
@@ -13,32 +13,42 @@ ANONYMOUS_SHARED: Final = "anonymous shared memory"
 class AnonymousMapping(NamedTuple):
     """Anonymous memory, but for what of it is malloc's or in a runtime's row."""
 
-    address: Optional[str]
-    size: int
-    resident: Optional[int]
-    bytes: Optional[int]
-    row: str
-    protection: str
-    name: Optional[str]
-    may_be: Optional[str]
-    evidence: Optional[str]
+    address: Optional[Address]  # Where it begins.
+    size: Unsigned  # Its size.
+    resident: Optional[Unsigned]  # Resident bytes of it, malloc's and runtimes' included.
+    bytes: Optional[Unsigned]  # Resident bytes of it that are neither malloc's nor in a runtime's row. null: unknown.
+    row: Literal["other_anon", "unknown"]  # The row that counts these bytes.
+    protection: Annotated[str, Bounds(pattern="^[r-][w-][x-][sp]$")]  # As /proc/PID/maps shows it.
+    name: Optional[str]  # The kernel's name of it: "[heap]", "[anon:NAME]"; null: it has none.
+    may_be: Optional[str]  # What it may be: a suspicion, which the evidence supports. null: nothing is known.
+    evidence: Optional[str]  # What speaks for may_be: its name, its protection, or the mappings next to it.
+
+
+class Rest(NamedTuple):
+    """The others together."""
+
+    count: Unsigned  # type: ignore[assignment]  # How many mappings.
+    bytes: Optional[Unsigned]  # Resident bytes of them.
 
 
 class AnonymousMemory(NamedTuple):
     """The largest anonymous mappings, and the sum of the others."""
 
-    largest: tuple[AnonymousMapping, ...]
-    rest: Tally
-    copies_of_files: Optional[int]
+    largest: Annotated[tuple[AnonymousMapping, ...], Bounds(maxItems=20)]
+    rest: Rest
+    # Private copies of pages of files, which are no anonymous mappings: the row file_copies. null: unknown.
+    copies_of_files: Optional[Unsigned]
 
 
 class MappedFile(NamedTuple):
     """All mappings of a file, or of shared memory of one name, but for what of them is malloc's."""
 
-    name: Optional[str]
-    row: str
-    count: int  # type: ignore[assignment]
-    bytes: Optional[int]
+    name: Optional[str]  # Path of the file, or the kernel's name of the shared memory.
+    # The row that counts these bytes, except for private copies of pages, which are in file_copies.
+    row: Literal["other_file", "other_shmem"]
+    # How many mappings of this name have something resident that is not malloc's.
+    count: Unsigned  # type: ignore[assignment]
+    bytes: Optional[Unsigned]  # Resident bytes of them that are neither malloc's nor in a runtime's row.
 
     @property
     def title(self) -> str:
@@ -49,12 +59,12 @@ class MappedFile(NamedTuple):
 class MappedFiles(NamedTuple):
     """The largest by name, and the sum of the others."""
 
-    largest: tuple[MappedFile, ...]
-    rest: Tally
+    largest: Annotated[tuple[MappedFile, ...], Bounds(maxItems=20)]
+    rest: Rest
 
 
 class Mappings(NamedTuple):
     """What is resident besides malloc's memory, the runtimes' heaps and stacks."""
 
-    anonymous: AnonymousMemory
-    files: MappedFiles
+    anonymous: AnonymousMemory  # Anonymous memory, mapping by mapping.
+    files: MappedFiles  # Mappings of files and of shared memory, by name.
