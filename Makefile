@@ -46,7 +46,6 @@ check: build
 	$(if $(shell command -v clang-format),clang-format --dry-run --Werror $(C_FILES),# no clang-format here)
 	$(if $(shell command -v shellcheck),shellcheck $(SCRIPTS),# no shellcheck here)
 	scripts/words --check
-	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/python -m pytest --tier check $(SPREAD) $(PYTEST_ARGS)
@@ -133,7 +132,6 @@ lint:
 	shellcheck $(SCRIPTS)
 	cd ruby-ext && rubocop
 	scripts/words --check
-	scripts/records docs --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types analyze ANALYZER_NODES=$(or $(ANALYZER_NODES),25000)
