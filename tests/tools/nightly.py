@@ -17,10 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools import marked
+from tools.paths import ROOT
+
 PAGE = ROOT / "docs" / "testing.md"
 LOGS = ROOT / ".cache" / "nightly"
-BEGIN, END = "<!-- make nightly writes this table: -->", "<!-- to here -->"
+TABLE = marked.Table("nightly", "parts", ("part", "what", "commit", "date", "result", "minutes"))
 SLICES = 6  # of the mutants
 PYTHON = ".venv/bin/python"
 # What programs say in the end of what they have tried, and how it went.
@@ -113,9 +116,6 @@ class Result:
     minutes: int
 
 
-NEVER = ("", "", "not run yet", "")
-
-
 def run(part: Part) -> Result:
     """Runs a part. What it prints is printed, and kept in .cache/nightly/."""
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def run(part: Part) -> Result:
     counts = counted(log.read_text(errors="replace"))
     ended = ", ".join(["FAILED" if status else "passed", *counts])
     minutes = round((time.monotonic() - begin) / 60)
-    return Result(commit(), time.strftime("%Y-%m-%d", time.gmtime()), ended, minutes)
+    return Result(marked.commit(), time.strftime("%Y-%m-%d", time.gmtime()), ended, minutes)
 
 
 def counted(said: str) -> list[str]:
@@ -137,30 +137,21 @@ def counted(said: str) -> list[str]:
     return [next(filter(None, found)).strip() for found in COUNTS.findall(said)]
 
 
-def commit() -> str:
-    """The commit that is tested; with a + where files differ from it (but for the page that this program writes)."""
-    git = ["git", "-C", str(ROOT)]
-    name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
-    others = [*git, "diff", "--quiet", "HEAD", "--", ".", f":!{PAGE.relative_to(ROOT)}"]
-    return name.strip() + ("+" if subprocess.run(others, check=False).returncode else "")
-
-
-def table(page: str) -> dict[str, tuple[str, ...]]:
-    """The last four columns of each part's row."""
-    lines = page.partition(BEGIN)[2].partition(END)[0].splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
-    return {name: tuple(cells) for name, _, *cells in rows[2:]}
-
-
 def written(page: str, results: dict[str, Result]) -> str:
     """The page with these results; the rows of other parts stay."""
-    known = table(page)
-    for name, result in results.items():
-        known[name] = (result.commit, result.date, result.ended, str(result.minutes))
-    lines = ["| part | what | commit | date | result | minutes |", "| --- | --- | --- | --- | --- | --- |"]
-    lines += [" | ".join(["| " + part.name, part.what, *known.get(part.name, NEVER)]) + " |" for part in PARTS.values()]
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{rest.partition(END)[2]}"
+    known = {row["part"]: row for row in TABLE.rows(page)}
+    never = {"commit": "", "date": "", "result": "not run yet", "minutes": ""}
+    new = {
+        name: {"commit": each.commit, "date": each.date, "result": each.ended, "minutes": str(each.minutes)}
+        for name, each in results.items()
+    }
+    return TABLE.written(
+        page,
+        [
+            {**never, **known.get(name, {}), **new.get(name, {}), "part": name, "what": PARTS[name].what}
+            for name in PARTS
+        ],
+    )
 
 
 def main() -> int:
