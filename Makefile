@@ -156,18 +156,22 @@ sanitize:
 	scripts/install-deps build demo
 	scripts/sanitize-agent build-sanitized
 
+# BENCH: some of the programs of bench/. Each writes its rows in docs/benchmarks.md.
+BENCH = startup run report timeline_page trim recorder profile_size snapshots servers
+BENCH_RUN = $(if $(filter $(1),$(BENCH)),$(VENV)/bin/python bench/$(1).py --page docs/benchmarks.md $(2))
 bench:
 	scripts/install-deps build test bench
 	$(MAKE) --no-print-directory build
-	$(VENV)/bin/python bench/startup.py
-	$(VENV)/bin/python bench/run.py $(BENCH_ARGS)
-	$(VENV)/bin/python bench/report.py $(BENCH_REPORT_ARGS)
-	$(VENV)/bin/python bench/timeline_page.py
-	$(VENV)/bin/python bench/trim.py $(BENCH_TRIM_ARGS)
-	$(VENV)/bin/python bench/recorder.py $(BENCH_RECORDER_ARGS)
-	$(VENV)/bin/python bench/profile_size.py
-	$(VENV)/bin/python bench/snapshots.py $(BENCH_SNAPSHOTS_ARGS)
-	$(VENV)/bin/python bench/servers.py $(BENCH_SERVERS_ARGS)
+	$(call BENCH_RUN,startup)
+	$(call BENCH_RUN,run,$(BENCH_ARGS))
+	$(call BENCH_RUN,report,$(BENCH_REPORT_ARGS))
+	$(call BENCH_RUN,report,--chunks $(BENCH_REPORT_ARGS))
+	$(call BENCH_RUN,timeline_page)
+	$(call BENCH_RUN,trim,$(BENCH_TRIM_ARGS))
+	$(call BENCH_RUN,recorder,$(BENCH_RECORDER_ARGS))
+	$(call BENCH_RUN,profile_size)
+	$(call BENCH_RUN,snapshots,$(BENCH_SNAPSHOTS_ARGS))
+	$(call BENCH_RUN,servers,$(BENCH_SERVERS_ARGS))
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
 vm:

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
+from figures import Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
 
-ROOT = Path(__file__).resolve().parents[1]
+if TYPE_CHECKING:
+    import argparse
+
 MODULES = 100
 FUNCTIONS = 300
 FUNCTION = """
@@ -30,7 +29,7 @@ long m%d_f%d(long n)
 }
 """
 WRITTEN_GOAL = 1.0  # s
-START_GOAL = 0.010  # s
+START_GOAL = 10.0  # ms
 
 
 def environment(library: Path, profile: str | None, cache: Path) -> dict[str, str]:
@@ -48,9 +47,9 @@ def took(command: list[str | Path], values: dict[str, str]) -> float:
     return time.perf_counter() - begun
 
 
-def written(options: argparse.Namespace, library: Path, folder: Path) -> list[tuple[str, list[float]]]:
+def written(options: argparse.Namespace, library: Path, folder: Path) -> list[Figure]:
     """Dumps of a process with so many chunks, each of which has its call stack, and of one without a profile."""
-    arenadump, rows = options.build / "inspector/cli/arenadump", []
+    arenadump, figures = options.build / "inspector/cli/arenadump", []
     for name, profile in (("without a profile", "0"), ("default rates", "1"), ("every chunk", "exact")):
         command = [str(options.build / "bench/sites"), str(options.chunks)]
         values = environment(library, profile, folder)
@@ -59,10 +58,12 @@ def written(options: argparse.Namespace, library: Path, folder: Path) -> list[tu
                 assert process.stdout
                 assert process.stdout.readline() == b"ready\n"
                 dump = [arenadump, "dump", "-o", folder / "dump", str(process.pid)]
-                rows.append((name, [took(dump, dict(os.environ)) for _ in range(options.runs)]))
+                times = [took(dump, dict(os.environ)) for _ in range(options.runs)]
+                limit = Limit(WRITTEN_GOAL) if profile == "exact" else None
+                figures.append(Figure(f"dump of {options.chunks / 1e6:g} M chunks, {name}", times, "s", limit))
             finally:
                 process.kill()
-    return rows
+    return figures
 
 
 def with_modules(folder: Path) -> Path:
@@ -85,46 +86,35 @@ def with_modules(folder: Path) -> Path:
     return program
 
 
-def started(options: argparse.Namespace, library: Path, folder: Path) -> list[tuple[str, list[float]]]:
-    """Runs of a program with 100 modules: interleaved, so that all have the same neighbours."""
+def started(options: argparse.Namespace, library: Path, folder: Path) -> list[Figure]:
+    """What the recorder adds to the start of a program of 100 modules; with its cache, and the first time."""
     program = with_modules(folder)
-    ways = {"without the agent": None, "agent, no profile": "0", "every chunk": "exact"}
+    ways = {"alone": None, "agent": "0", "cached": "exact", "first": "exact"}
     times: dict[str, list[float]] = {name: [] for name in ways}
-    times["every chunk, the first time"] = []
-    for poll in range(options.runs * 5):
+    for poll in range(options.runs * 5):  # in turn: all have the same neighbours
         for name, profile in ways.items():
-            times[name].append(took([program], environment(library, profile, folder / "cache")))
-        times["every chunk, the first time"].append(
-            took([program], environment(library, "exact", folder / f"cache{poll}"))
-        )
-    return list(times.items())
-
-
-def show(console: Console, title: str, rows: list[tuple[str, list[float]]], goal: str) -> None:
-    table = Table(title=title, caption=goal)
-    for column in ("", "median, ms", "from", "to"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, times in rows:
-        table.add_row(name, *(f"{1000 * figure:.1f}" for figure in (statistics.median(times), min(times), max(times))))
-    console.print(table)
+            cache = folder / (f"cache{poll}" if name == "first" else "cache")
+            times[name].append(1000 * took([program], environment(library, profile, cache)))
+    more = {name: [a - b for a, b in zip(times[name], times["agent"])] for name in ("cached", "first")}
+    start = f"a start of {MODULES} modules"
+    return [
+        Figure(f"{start}, without the agent", times["alone"], "ms"),
+        Figure(f"{start}, agent, no profile", times["agent"], "ms"),
+        Figure(f"{start}: more with every chunk, tables in the cache", more["cached"], "ms", Limit(START_GOAL)),
+        Figure(f"{start}: more with every chunk, the first time", more["first"], "ms"),
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--chunks", type=int, default=10_000_000)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--runs", type=int, default=5)
+    arguments.add_argument("--chunks", type=int, default=10_000_000)
+    options = arguments.parse_args()
     library = preloadable(options.build.resolve() / "inspector/agent/libarenascope.so")
-    console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
         folder = Path(temporary)
-        rows = written(options, library, folder)
-        show(console, f"Dump of {options.chunks:,} chunks", rows, f"goal: {WRITTEN_GOAL:.0f} s with every chunk")
-        rows = started(options, library, folder)
-        show(
-            console, f"A program with {MODULES} modules", rows, f"goal: {1000 * START_GOAL:.0f} ms more than no profile"
-        )
+        publish(options.page, "profiles", written(options, library, folder))
+        publish(options.page, "profiles", started(options, library, folder))
 
 
 if __name__ == "__main__":

@@ -3,30 +3,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import profilers
-from rich.console import Console
-from rich.table import Table
+from figures import ROOT, Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[1]
 SQL = """
 create table t(a integer primary key, b text, c text);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 150000)
@@ -53,7 +50,10 @@ MODES = {"agent, no profile": "0", "default rates": "1", "every chunk": "exact",
 SLOW = 8  # times the program alone, more than heaptrack takes: a way that takes longer is not run again
 TIMES = ("median", "p99", "p99.9", "mean")
 SHARES = ("recorder_share", "tables_share")
-WANTED_SHARE = 0.03
+SHARE_GOAL = 3  # per cent of Rss
+# The goals are for the median of all programs' times beside the programs alone, and for a malloc.
+GOALS = {"agent, no profile": 1.0, "default rates": 1.02, "every chunk": 1.15, "trace": 1.35}
+MALLOC_GOALS = {("default rates", "p99.9"): 1.05}
 
 
 def programs(folder: Path) -> dict[str, list[str]]:
@@ -175,71 +175,63 @@ def memory(commands: dict[str, list[str]], library: Path, arenadump: Path) -> di
     return largest
 
 
-def show_memory(largest: dict[str, dict[str, float]]) -> None:
-    table = Table(title="Memory at the default rates, when Rss was largest")
-    for column in ("program", "Rss, MB", "recorder, of Rss", "tables, of Rss"):
-        table.add_column(column, justify="left" if column == "program" else "right")
-    for name, found in largest.items():
-        table.add_row(name, f"{found['rss'] / 1e6:.1f}", *(f"{found[key]:.1%}" for key in SHARES))
-    table.add_row("wanted", "", f"{WANTED_SHARE:.1%}", "")
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+def figures_of_memory(name: str, how: str, found: dict[str, float]) -> list[Figure]:
+    """A program's, or a server's; the goal is that of the default rates."""
+    recorder, tables = (100 * found[key] for key in SHARES)
+    goal = Limit(SHARE_GOAL) if how == "default rates" else None
+    return [
+        Figure(f"{how}: {name}: recorder, of Rss", recorder, "%", goal),
+        Figure(f"{how}: {name}: the unwinder's tables, of Rss", tables, "%"),
+        Figure(f"{how}: {name}: Rss", found["rss"] / 1e6, "MB"),
+    ]
 
 
-def show(least: dict[str, dict[str, float]], times: dict[str, list[float]]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    columns = [*MODES, *profilers.LIBRARIES]
-    table = Table(title="Processor time beside the program alone, least of each")
-    for column in ("program", "s", *columns):
-        table.add_column(column, justify="left" if column == "program" else "right")
-    ratios: dict[str, list[float]] = {how: [] for how in columns}
-    for name, taken in least.items():
-        for how in columns:
-            if how in taken:
-                ratios[how].append(taken[how] / taken["plain"])
-        shown = [f"{taken[how] / taken['plain']:.2f}" if how in taken else "-" for how in columns]
-        table.add_row(name, f"{taken['plain']:.2f}", *shown)
-    table.add_row("median", "", *(f"{statistics.median(ratios[how]):.2f}" if ratios[how] else "-" for how in columns))
-    table.add_row("wanted", "", "1.00", "1.02", "1.15", "1.35", *[""] * len(profilers.LIBRARIES))
-    if least:
-        console.print(table)
-    table = Table(title="One malloc, ns, with the clock's own time")
-    for column in ("", *TIMES, *(f"{name} beside plain" for name in TIMES)):
-        table.add_column(column, justify="right" if column else "left")
-    for how, figures in times.items():
-        beside = [figure / plain for figure, plain in zip(figures, times["plain"])]
-        table.add_row(how, *(f"{figure:.0f}" for figure in figures), *(f"{each:.2f}" for each in beside))
-    table.add_row("wanted of the default rates", "", "", "", "", "", "", "1.05", "")
-    console.print(table)
+def figures_of_time(least: dict[str, dict[str, float]]) -> list[Figure]:
+    """Each way's median of all programs first, then each program's."""
+    figures = []
+    for how in [*MODES, *profilers.LIBRARIES]:
+        of = {name: (taken[how], taken["plain"]) for name, taken in least.items() if how in taken}
+        if of:
+            ratios = [taken / plain for taken, plain in of.values()]
+            limit = Limit(1, "the program alone", GOALS.get(how))
+            figures.append(Figure(f"{how}: the median of {' + '.join(of)}", ratios, "times", limit))
+        figures += [
+            Figure(f"{how}: {name}", taken, "s", Limit(plain, "alone", None)) for name, (taken, plain) in of.items()
+        ]
+    return figures
+
+
+def figures_of_mallocs(times: dict[str, list[float]]) -> list[Figure]:
+    """With the clock's own time."""
+    return [
+        Figure(f"{how}: {name} of a malloc", ours, "ns", Limit(plain, "plain", MALLOC_GOALS.get((how, name))))
+        for how, figures in times.items()
+        for name, ours, plain in zip(TIMES, figures, times["plain"])
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--programs", help="of python3, ruby, sort, git, sqlite, clang; comma-separated")
-    parser.add_argument("--mallocs", action="store_true", help="only how long each malloc takes")
-    parser.add_argument("--memory", action="store_true", help="only how much of a program's memory is the recorder's")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--runs", type=int, default=5)
+    arguments.add_argument("--programs", help="of python3, ruby, sort, git, sqlite, clang; comma-separated")
+    arguments.add_argument("--mallocs", action="store_true", help="only how long each malloc takes")
+    arguments.add_argument(
+        "--memory", action="store_true", help="only how much of a program's memory is the recorder's"
+    )
+    options = arguments.parse_args()
     library = preloadable(options.build.resolve() / "inspector/agent/libarenascope.so")
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
         folder = Path(temporary)
         chosen = [] if options.mallocs else options.programs.split(",") if options.programs else None
         commands = {n: c for n, c in programs(folder).items() if chosen is None or n.split(",")[0] in chosen}
-        largest = memory(commands, library, options.build.resolve() / "inspector/cli/arenadump")
-        least = {} if options.memory else measure(commands, library, options.runs, folder)
-        times = (
-            {}
-            if options.memory
-            else mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")
-        )
-    if options.json:
-        print(json.dumps({"programs": least, "mallocs": times, "memory": largest}))
-        return
-    if largest:
-        show_memory(largest)
-    if not options.memory:
-        show(least, times)
+        if commands:
+            largest = memory(commands, library, options.build.resolve() / "inspector/cli/arenadump")
+            figures = (figures_of_memory(name, "default rates", found) for name, found in largest.items())
+            publish(options.page, "memory", chain.from_iterable(figures))
+        if not options.memory:
+            publish(options.page, "recorder", figures_of_time(measure(commands, library, options.runs, folder)))
+            times = mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")
+            publish(options.page, "mallocs", figures_of_mallocs(times))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import shutil
@@ -15,19 +13,19 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import recorder
-from rich.console import Console
-from rich.table import Table
+from figures import ROOT, Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WORKLOADS = recorder.ROOT / "visualize/arenascope/experiment/workloads"
+WORKLOADS = ROOT / "visualize/arenascope/experiment/workloads"
 PATIENCE = 600  # seconds until a server listens: with some profilers it takes its time
 # Debian's redis is linked with jemalloc, of which redis 7 uses only malloc(): libc before it serves instead.
 ON_GLIBC = "libc.so.6"
@@ -37,7 +35,6 @@ COMMANDS = {
 }
 LOADS = {"redis": "redis_load.py {port} 200000 64 1024", "rails": "http_load.py {port} 4 {requests}"}
 WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
-TIMES = ("seconds", "p50_ms", "p99_ms")
 
 
 class NotServingError(Exception):
@@ -102,15 +99,16 @@ def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> d
         return {"seconds": seconds, **answer, **recorder.shares_of_memory(arenadump, pid)}
 
 
-def measure(
-    names: list[str], build: Path, runs: int, requests: int, folder: Path
-) -> dict[str, dict[str, dict[str, float]]]:
-    """What is shown of each server in each way; all in turn."""
+Runs = list[dict[str, float]]
+
+
+def measure(names: list[str], build: Path, runs: int, requests: int, folder: Path) -> dict[str, dict[str, Runs]]:
+    """The runs of each server in each way; all in turn."""
     library = preloadable(build / "inspector/agent/libarenascope.so")
     arenadump = build / "inspector/cli/arenadump"
     output = folder / "output"
     ways = recorder.environments(library, output)
-    found: dict[str, dict[str, list[dict[str, float]]]] = {name: {how: [] for how in ways} for name in names}
+    found: dict[str, dict[str, Runs]] = {name: {how: [] for how in ways} for name in names}
     for _ in range(runs):
         for name in names:
             for how, values in ways.items():
@@ -124,23 +122,26 @@ def measure(
                     if how == "plain":
                         sys.exit(str(reason))
                     print(f"{how}: {reason}", file=sys.stderr)
-    return {name: {how: figures(each, of["plain"]) for how, each in of.items() if each} for name, of in found.items()}
+    return found
 
 
-def figures(found: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
-    """The least times and the largest shares of memory; and, beside plain, the mean of processor times.
-
-    There is an error, too, where there is more than one run.
+def figures(what: str, found: Runs, plain: Runs) -> list[Figure]:
+    """The means of processor times, with the error of their ratio, and the least times of answers, beside plain.
 
     One run of a server differs from the next by more than what is to be measured, and the least of some runs does, too.
     """
-    answer = {key: min(run[key] for run in found) for key in TIMES}
-    answer |= {key: max(run[key] for run in found) for key in recorder.SHARES}
     seconds, alone = ([run["seconds"] for run in runs] for runs in (found, plain))
-    answer["mean"] = statistics.mean(seconds) / statistics.mean(alone)
-    if len(seconds) > 1:
-        answer["mean_error"] = answer["mean"] * math.hypot(error(seconds), error(alone))
-    return answer
+    mean, its = statistics.mean(seconds), statistics.mean(alone)
+    several = len(seconds) > 1 and len(alone) > 1
+    spread = f"± {mean / its * math.hypot(error(seconds), error(alone)):.2f}" if several else ""
+    least = {key: [min(run[key] for run in runs) for runs in (found, plain)] for key in ("p50_ms", "p99_ms")}
+    return [
+        Figure(f"{what}: processor time", mean, "s", Limit(its, "alone", None), spread),
+        *(
+            Figure(f"{what}: {key[:3]} of the answers", ours, "ms", Limit(bound, "alone", None))
+            for key, (ours, bound) in least.items()
+        ),
+    ]
 
 
 def error(values: list[float]) -> float:
@@ -148,38 +149,23 @@ def error(values: list[float]) -> float:
     return statistics.stdev(values) / math.sqrt(len(values)) / statistics.mean(values)
 
 
-def show(answer: dict[str, dict[str, dict[str, float]]]) -> None:
-    table = Table(
-        title="Servers under load: least processor time and answers beside the server alone, largest shares of memory"
-    )
-    columns = ("processor time", "p50", "p99", "beside plain", "p50", "p99", "mean beside plain")
-    for column in ("server", "way", *columns, "recorder, of Rss", "tables, of Rss"):
-        table.add_column(column, justify="left" if column in {"server", "way"} else "right")
-    for name, ways in answer.items():
-        for how, of in ways.items():
-            beside = [f"{of[key] / ways['plain'][key]:.2f}" for key in TIMES]
-            shown = [f"{of['seconds']:.2f} s", *(f"{of[key]:.2f} ms" for key in TIMES[1:])]
-            known = how != "plain" and "mean_error" in of
-            mean = f"{of['mean']:.2f} ± {of['mean_error']:.2f}" if known else ""
-            table.add_row(name, how, *shown, *beside, mean, *(f"{of[key]:.1%}" for key in recorder.SHARES))
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=recorder.ROOT / "build")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=200, help="of each of four connections to Rails")
-    parser.add_argument("--servers", default="redis,rails", help="comma-separated")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--runs", type=int, default=5)
+    arguments.add_argument("--requests", type=int, default=200, help="of each of four connections to Rails")
+    arguments.add_argument("--servers", default="redis,rails", help="comma-separated")
+    options = arguments.parse_args()
     names = [name for name in options.servers.split(",") if shutil.which(COMMANDS[name].split(" ")[0])]
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir="/dev/shm") as temporary:
         answer = measure(names, options.build.resolve(), options.runs, options.requests, Path(temporary))
-    if options.json:
-        print(json.dumps(answer))
-    else:
-        show(answer)
+    for name, ways in answer.items():
+        of = {"redis": name, "rails": f"Rails, {options.requests} requests by each connection"}[name]
+        found = {how: runs for how, runs in ways.items() if runs}
+        times = [figures(f"{how}: {of}", runs, found["plain"]) for how, runs in found.items()]
+        publish(options.page, "servers", chain.from_iterable(times))
+        most = {how: max(found[how], key=lambda run: run["recorder_share"]) for how in recorder.MODES if how in found}
+        memory = (recorder.figures_of_memory(of, *each) for each in most.items())
+        publish(options.page, "memory", chain.from_iterable(memory))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,8 @@ import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from figures import Figure, Limit, parser, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,26 +107,23 @@ def arenascope(*words: str) -> Iterator[subprocess.Popen[str]]:
             child.terminate()
 
 
-def report(what: str, figure: float, limit: float, unit: str) -> None:
-    print(f"{what:64} {figure:8.3f} {unit}   limit {limit:g} {unit}", flush=True)
-
-
-def exporter(pid: str, polls: int) -> None:
+def exporter(pid: str, polls: int) -> Iterator[Figure]:
     """Its snapshots, as often as they may be, and its scrapes."""
     with arenascope("exporter", "--listen=127.0.0.1:0", "--every=1s", pid) as child:
         assert child.stderr
         url = child.stderr.readline().split()[-1]
         while "polls_total 1" not in scrape(url):
             time.sleep(0.2)
-        report("exporter, without scrapes", share(child.pid, polls), SNAPSHOTS, "%")
+        yield Figure("exporter, without scrapes: of a processor", share(child.pid, polls), "%", Limit(SNAPSHOTS))
         times = []
         before = spent(child.pid)
         for _ in range(50):
             begun = time.perf_counter()
             page = scrape(url)
             times.append(time.perf_counter() - begun)
-        report(f"a scrape of {len(page.splitlines()):,} lines", statistics.median(times), SCRAPE, "s")
-        report("its processor time", (spent(child.pid) - before) / len(times), SCRAPE, "s")
+        yield Figure("a scrape", times, "s", Limit(SCRAPE))
+        yield Figure("a scrape: processor time", (spent(child.pid) - before) / len(times), "s", Limit(SCRAPE))
+        yield Figure("a scrape: its size", len(page.splitlines()), "lines")
 
 
 def scrape(url: str) -> str:
@@ -136,19 +133,19 @@ def scrape(url: str) -> str:
     return text
 
 
-def watch(pid: str, polls: int, *words: str) -> None:
+def watch(pid: str, polls: int, *words: str) -> Iterator[Figure]:
     """Its polls, as often as they may be."""
     with (
         tempfile.TemporaryDirectory() as folder,
         arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", *words) as child,
     ):
         limit = SNAPSHOTS + (POLLS if words else 0)
-        report(f"watch {' '.join(words)}".strip(), share(child.pid, polls), limit, "%")
+        yield Figure(f"{' '.join(('watch', *words))}: of a processor", share(child.pid, polls), "%", Limit(limit))
         child.terminate()
         child.wait()
 
 
-def watch_between_polls(pid: str, seconds: int, *words: str) -> None:
+def watch_between_polls(pid: str, seconds: int, *words: str) -> Iterator[Figure]:
     """What it does while it inspects nothing: it waits, and asks the questions of --dump-at."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -158,25 +155,30 @@ def watch_between_polls(pid: str, seconds: int, *words: str) -> None:
         before, begun = run_time(child.pid), time.monotonic()
         time.sleep(seconds)
         used = 100 * (run_time(child.pid) - before) / (time.monotonic() - begun)
-        report(f"watch {' '.join(words)}".strip() + ", between two polls", used, POLLS, "%")
+        yield Figure(f"{' '.join(('watch', *words))}, between two polls: of a processor", used, "%", Limit(POLLS))
         child.terminate()
         child.wait()
 
 
+def measured(pid: str, polls: int, seconds: int) -> Iterator[Figure]:
+    yield from exporter(pid, polls)
+    for words in ([], [AMOUNTS], [NOTICES]):
+        yield from watch(pid, polls, *words)
+        yield from watch_between_polls(pid, seconds, *words)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--polls", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=30, help="for what is measured between two polls")
-    options = parser.parse_args()
-    print(f"{options.processes} processes")
+    arguments = parser(__doc__)
+    arguments.add_argument("--processes", type=int, default=8)
+    arguments.add_argument("--polls", type=int, default=2)
+    arguments.add_argument("--seconds", type=int, default=30, help="for what is measured between two polls")
+    options = arguments.parse_args()
     with forks(options.processes) as pid:
-        exporter(pid, options.polls)
-        watch(pid, options.polls)
-        for words in (AMOUNTS, NOTICES):
-            watch(pid, options.polls, words)
-        for some in ([], [AMOUNTS], [NOTICES]):
-            watch_between_polls(pid, options.seconds, *some)
+        figures = [
+            each._replace(what=f"{each.what}, {options.processes} processes")
+            for each in measured(pid, options.polls, options.seconds)
+        ]
+    publish(options.page, "snapshots", figures)
 
 
 if __name__ == "__main__":

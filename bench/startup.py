@@ -9,7 +9,6 @@ The best of N runs of each; all commands in turn, so that what else the machine 
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
@@ -18,6 +17,8 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from figures import Figure, Limit, parser, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,9 +81,9 @@ def target() -> Iterator[int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=7)
-    runs = parser.parse_args().runs
+    arguments = parser(__doc__)
+    arguments.add_argument("--runs", type=int, default=7)
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder, target() as pid:
         dump, out = f"{folder}/dump", f"{folder}/out"
         subprocess.run(ours("dump", "--chunks", "-o", dump, str(pid)), check=True)
@@ -90,15 +91,12 @@ def main() -> int:
         for each in measured:
             spent(each.command)  # what it reads is in memory from then on
         best = {each.name: 1e9 for each in measured}
-        for _ in range(runs):
+        for _ in range(options.runs):
             for each in measured:
                 best[each.name] = min(best[each.name], spent(each.command))
-    unit = best[measured[0].name]
-    print("| command | CPU, ms | in times of `import click` | limit |\n|---|---|---|---|")
-    for each in measured:
-        ratio = best[each.name] / unit
-        limit = "" if each.limit is None else f"≤ {each.limit:g}"
-        print(f"| `{each.name}` | {1000 * best[each.name]:.0f} | {ratio:.2f} | {limit} |")
+    unit = best[measured[0].name] * 1000
+    figures = [Figure(each.name, best[each.name] * 1000, "ms", Limit(unit, CLICK, each.limit)) for each in measured]
+    publish(options.page, "start", figures)
     return 0
 
 

@@ -7,7 +7,6 @@ in runs, from poll to turn.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import resource
 import subprocess
@@ -16,7 +15,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from report import ROOT, chromium, percentile
+from figures import ROOT, Figure, Limit, parser, publish
+from report import percentile
+from tools.browser import chromium
 
 from arenascope.compare.digest import Pages
 from arenascope.processes import process_at
@@ -70,11 +71,11 @@ def write(path: Path, pages: int, polls: int, changing: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=1 << 20)
-    parser.add_argument("--polls", type=int, default=120)
-    parser.add_argument("--changing", type=float, default=2.0, help="per cent of the pages, from poll to turn")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--pages", type=int, default=1 << 20)
+    arguments.add_argument("--polls", type=int, default=120)
+    arguments.add_argument("--changing", type=float, default=2.0, help="per cent of the pages, from poll to poll")
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="arenascope-bench-", dir=ROOT) as folder:
         timeline, page = Path(folder) / "timeline", Path(folder) / "page.html"
         write(timeline, options.pages, options.polls, options.changing)
@@ -86,12 +87,19 @@ def main() -> None:
             tab.goto(page.as_uri())
             tab.wait_for_selector("html[data-ready]", timeout=60_000)
             rounds = [tab.evaluate(SLIDE, STEPS) for _ in range(ROUNDS)]
-        print(f"writing the page: {seconds:.1f} s of processor time, at most ", end="")
-        print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB; {page.stat().st_size / 1e6:.2f} MB")
-        for name in ("step", "leap"):
-            least = [min(times) for times in zip(*(each[name] for each in rounds))]  # of each: others run here, too
-            figures = [percentile(least, share) for share in (0.5, 0.95)]
-            print(f"a {name} of the slider, median / 95 %: {figures[0]:.1f} / {figures[1]:.1f} ms (wanted: 16.7 ms)")
+        size = page.stat().st_size
+    of = f"{options.polls} polls of {options.pages >> 8} MiB, of which {options.changing:g} % change"
+    figures = [
+        Figure(f"writing the page, processor time, {of}", seconds, "s"),
+        Figure(f"memory for this, {of}", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, "MB", Limit(300)),
+        Figure(f"the file, {of}", size / 1e6, "MB", Limit(5)),
+    ]
+    for name in ("step", "leap"):
+        least = [min(times) for times in zip(*(each[name] for each in rounds))]  # of each: others run here, too
+        for share in (0.5, 0.95):
+            what = f"a {name} of the slider, in {share:.0%} of all, {of}"
+            figures.append(Figure(what, percentile(least, share), "ms", Limit(16.7)))
+    publish(options.page, "timeline", figures)
 
 
 if __name__ == "__main__":
