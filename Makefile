@@ -177,7 +177,7 @@ bench:
 vm:
 	scripts/install-deps build test vm
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
-	cd tests && ../$(VENV)/bin/python -m vm.run --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
+	cd tests && ../$(VENV)/bin/python -m vm.run --page ../docs/kernels.md --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
 
 # What is carried to a machine that has nothing. The agent of this machine's own architecture is in build/.
 .PHONY: build-static-amd64 build-static-arm64

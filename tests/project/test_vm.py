@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.marked import END as END_OF_TABLE
 from tools.paths import ROOT
-from vm import checks, image
+from vm import checks, image, results
 from vm.boot import Boot, Patience, boot
 from vm.machine import KERNELS, PROCESSORS
-from vm.run import Job, cell, failed, jobs, mislabelled, reasons, run, table
+from vm.run import Job, cell, failed, jobs, mislabelled, note, reasons, run, table
 
 ONLY_ARM64 = ("inspector/test_matrix.py",)  # has no test elsewhere
 OLDEST = Job(KERNELS["5.10"], PROCESSORS["max"], ("short",))
@@ -106,6 +107,62 @@ def test_the_version_of_cgroups_and_what_a_soak_counted_are_told() -> None:
     outcome = [(OLDEST, [said(event, soak, END)])]
     assert "| memory cgroups | 2, PSI " in table(outcome, ["short"])
     assert any(line.endswith("soak_headroom.py --snapshots 1: because") for line in reasons(outcome))
+
+
+LIVE = Job(OLDEST.kernel, OLDEST.processor, ("live",))
+NEWER = Job(KERNELS["6.12"], PROCESSORS["max"], ("live",))
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    found = tmp_path / "kernels.md"
+    found.write_text(results.TABLE.written(f"before\n{results.TABLE.begin}\n{END_OF_TABLE}\nbehind\n", []))
+    return found
+
+
+def noted(page: Path) -> list[list[str]]:
+    """The machine, the commit and the cells of each row."""
+    rows = results.TABLE.rows(page.read_text())
+    return [[row["machine"], row["commit"], *(f"{n}: {row[n]}" for n in results.NAMES if row[n])] for row in rows]
+
+
+def test_what_a_machine_has_tried_is_written_down(page: Path) -> None:
+    """In a row with the commit, where the row of the same check is gone, and rows of others stay."""
+    passed = said(EVENT % "passed", END)
+    for job in (NEWER, LIVE):
+        note(page, "1111111", job, passed)
+    assert noted(page) == [["5.10 on max", "1111111", "live: pass 1"], ["6.12 on max", "1111111", "live: pass 1"]]
+    note(page, "2222222", LIVE, said(EVENT % "failed", END))
+    assert noted(page) == [["5.10 on max", "2222222", "live: FAIL 1/1"], ["6.12 on max", "1111111", "live: pass 1"]]
+    assert page.read_text().startswith("before\n")
+    assert page.read_text().endswith("\nbehind\n")
+
+
+def test_a_cell_that_was_not_tried_again_keeps_its_commit(page: Path) -> None:
+    passed = said(EVENT % "passed", EVENT.replace('"live"', '"swap"') % "passed", END)
+    note(page, "1111111", Job(OLDEST.kernel, OLDEST.processor, ("live", "swap")), passed)
+    note(page, "2222222", LIVE, passed)
+    assert noted(page) == [
+        ["5.10 on max", "1111111", "swap: pass 1"],
+        ["5.10 on max", "2222222", "live: pass 1"],
+    ]
+    note(page, "2222222", Job(OLDEST.kernel, OLDEST.processor, ("swap",)), passed)
+    assert noted(page) == [["5.10 on max", "2222222", "live: pass 1", "swap: pass 1"]]
+
+
+def test_another_processor_than_the_rows_has_no_result(page: Path) -> None:
+    machine = '@@vm {"event": "machine", "flags": ["sse2"]}'
+    note(page, "1111111", LIVE, said(machine, EVENT % "passed", END))
+    assert noted(page) == [["5.10 on max", "1111111", "live: another processor"]]
+
+
+def test_the_page_has_machines_that_there_are() -> None:
+    """And a check that is renamed is renamed there, too: its column would be lost with the next row."""
+    text = (ROOT / "docs/kernels.md").read_text()
+    rows = results.TABLE.rows(text)
+    known = {str(job) for job in jobs(list(KERNELS), list(PROCESSORS), list(results.NAMES))}
+    assert {row["machine"] for row in rows} <= known
+    assert results.TABLE.written(text, rows) == text
 
 
 def test_no_tests_is_no_pass() -> None:

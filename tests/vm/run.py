@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools import debian
+from tools import debian, marked
 from tools.paths import ROOT
 
-from vm import checks, image
+from vm import checks, image, results
 from vm.boot import USUAL, Boot, Files, Patience, boot, command
 from vm.machine import ARCHS, KERNELS, PROCESSORS, Kernel, Processor, processors
 
@@ -171,6 +171,15 @@ def table(outcome: list[tuple[Job, list[Boot]]], wanted: list[str]) -> str:
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
 
 
+def note(page: Path, commit: str, job: Job, last: Boot) -> None:
+    """Writes down what a machine has tried, before the next is started: all may take hours, and end early."""
+    wrong = "another processor" if mislabelled(job, last) else ""
+    cells = {name: wrong or cell(name, last) for name in job.checks}
+    machines = map(str, jobs(list(KERNELS), list(PROCESSORS), list(results.NAMES)))
+    key = (str(job), commit, time.strftime("%Y-%m-%d", time.gmtime()))
+    page.write_text(results.written(page.read_text(), key, cells, machines))
+
+
 def names(known: list[str], text: str) -> list[str]:
     """A list of names with commas; all that are known when it is empty."""
     chosen = [name.strip() for name in text.split(",") if name.strip()] or known
@@ -191,6 +200,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--command", default="", help="run this by bash in /checkout there, and no test; show the console"
     )
+    parser.add_argument("--page", type=Path, help="write what was tried into the table of this page, as `make vm` does")
     parser.add_argument("--verbose", action="store_true", help="every test as it ends, not only those that fail")
     return parser.parse_args()
 
@@ -201,8 +211,11 @@ def main() -> int:
     outcome: list[tuple[Job, list[Boot]]] = []
     try:
         for job in jobs(chosen.kernels, chosen.processors, chosen.checks):
+            commit = marked.commit()
             with tempfile.TemporaryDirectory(prefix="arenascope-vm-", dir="/var/tmp") as scratch:
                 outcome.append((job, run(job, Path(scratch), verbose=chosen.verbose, command_=chosen.command)))
+            if chosen.page and not chosen.command:
+                note(chosen.page, commit, job, outcome[-1][1][-1])
     except debian.UnavailableError as error:
         print(f"make vm: {error}", file=sys.stderr)
         return 2
