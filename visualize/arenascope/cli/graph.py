@@ -14,9 +14,10 @@ from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.graph import parse_leaks, parse_owners, parse_types, parse_why
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Callable
 
     from arenascope.suppressions import LeakLimit
+    from arenascope.wire.graph import Leaks, Owners, Types, Why
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/owners.md) instead of tables.")
 
@@ -34,12 +35,7 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["leaks", "--json", *how, "--", target])
     facts = parse_leaks(printed)
-    if as_json:
-        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
-    else:
-        from arenascope.render.graph import render_leaks  # noqa: PLC0415 - JSON needs no rich
-
-        _show(render_leaks(facts))
+    _show(printed, lambda _: facts, as_json=as_json)
     excess = limit.excess(facts)
     if excess is None:
         return Code.OK
@@ -59,12 +55,7 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["types", "--json", *how, "--", target])
-    if as_json:
-        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
-    else:
-        from arenascope.render.graph import render_types  # noqa: PLC0415 - JSON needs no rich
-
-        _show(render_types(parse_types(printed)))
+    _show(printed, parse_types, as_json=as_json)
 
 
 @click.command()
@@ -79,12 +70,7 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["owners", "--json", *how, "--", target])
-    if as_json:
-        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
-    else:
-        from arenascope.render.graph import render_owners  # noqa: PLC0415 - JSON needs no rich
-
-        _show(render_owners(parse_owners(printed)))
+    _show(printed, parse_owners, as_json=as_json)
 
 
 @click.command()
@@ -100,15 +86,15 @@ def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["why", "--json", *how, "--", target, address])
+    _show(printed, parse_why, as_json=as_json)
+
+
+def _show(printed: str, parse: Callable[[str], Leaks | Owners | Types | Why], *, as_json: bool) -> None:
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
-    else:
-        from arenascope.render.graph import render_why  # noqa: PLC0415 - JSON needs no rich
-
-        _show(render_why(parse_why(printed)))
-
-
-def _show(tables: RenderableType) -> None:
+        return
+    from arenascope.render.graph import RENDER  # noqa: PLC0415 - JSON needs no rich
     from arenascope.render.terminal import console  # noqa: PLC0415 - likewise
 
-    console().print(tables, crop=False)
+    facts = parse(printed)
+    console().print(RENDER[type(facts)](facts), crop=False)

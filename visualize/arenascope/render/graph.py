@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Callable, Final
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
-from arenascope.wire.graph import owner_words
+from arenascope.wire.graph import Leaks, Owners, Types, Why, owner_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
-    from arenascope.wire.graph import Leaks, Owners, Several, Types, Why
+    from arenascope.wire.graph import Several
 
 SHOWN_TYPES: Final = 20
 SHOWN_SUMS: Final = 30
@@ -156,3 +156,11 @@ def _way(facts: Why) -> Iterator[Text]:
         yield Text(f"→ {step.address}  {size(step.size)}  {name}")
         if step.offset is not None:
             yield Text(f"    its word at +{step.offset} points to +{step.leads_to} of", style="bright_black")
+
+
+RENDER: Final[dict[type, Callable[[Any], RenderableType]]] = {
+    Leaks: render_leaks,
+    Owners: render_owners,
+    Types: render_types,
+    Why: render_why,
+}

@@ -48,8 +48,7 @@ def render_head(read: ReadProfile) -> Text:
     line = Text(printable(read.target.comm) + (f" (pid {read.target.pid})" if read.target.pid else ""), style="bold")
     how = "every chunk" if read.every_page else f"chunks on one page in {read.page_rate}, which stand for all"
     line.append(f": {size(read.known.bytes)} in use with a stack, by {how}", "default")
-    if read.hooked:
-        line.append(f"\n{read.hooked.capitalize()}.", "default")
+    line.append(f"\n{read.hooked.capitalize()}.", "default")
     if read.lacking:
         line.append(f"\n{read.lacking}.", "default")
     if read.unseen.bytes:

@@ -4,7 +4,7 @@
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import count
@@ -189,7 +189,7 @@ class ReadProfile(NamedTuple):
 
     @property
     def hooked(self) -> str:
-        """What a reader is told of how calls of malloc were seen; empty: it is not known."""
+        """What a reader is told of how calls of malloc were seen."""
         return HOOKED[self.hooks]
 
 
@@ -241,14 +241,12 @@ def frames_of(modules: Sequence[ReadModule], frames: Sequence[ReadFrame]) -> lis
 
 def stack_of(stack: Optional[int], stacks: ReadStacks, frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     """The frames of a stack, innermost first; of one that is not known, none."""
-    return tuple(_frames(stack, stacks, frames))
-
-
-def _frames(stack: Optional[int], stacks: ReadStacks, frames: Sequence[StackFrame]) -> Iterator[StackFrame]:
+    found: list[StackFrame] = []
     at = stack
     while at is not None:
-        yield frames[stacks.frame[at]]
+        found.append(frames[stacks.frame[at]])
         at = stacks.caller[at]
+    return tuple(found)
 
 
 def _frame(frame: ReadFrame, modules: list[Module]) -> StackFrame:
@@ -267,19 +265,14 @@ def _nanoseconds(time: Optional[str]) -> int:
 
 def _comments(read: ReadProfile) -> list[str]:
     how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
+    without = read.allocated_without_stack
+    allocated = f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"
     return [
         f"in use: {how}",
-        *([read.hooked] if read.hooked else []),
+        read.hooked,
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
-        *_allocated_without(read),
+        allocated if read.sampled else UNSAMPLED,
         f"stacks: {read.wrong} of {read.checked} that were checked were wrong",
         *([read.lacking] if read.lacking else []),
         *map(str, read.unknown_interpreters),
     ]
-
-
-def _allocated_without(read: ReadProfile) -> list[str]:
-    if not read.sampled:
-        return [UNSAMPLED]
-    without = read.allocated_without_stack
-    return [f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"]

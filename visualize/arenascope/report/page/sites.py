@@ -272,8 +272,7 @@ def _known(read: ReadProfile) -> Iterator[str]:
     yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
     if not read.sites:
         yield f"{UNRECORDED}."
-    if read.hooked:
-        yield f"{read.hooked.capitalize()}."
+    yield f"{read.hooked.capitalize()}."
     if read.lacking:
         yield f"{read.lacking}."
     if read.unseen.bytes:
