@@ -34,8 +34,7 @@ class Graph(NamedTuple):
 
     chunks: Unsigned  # Chunks in use, and objects of runtimes.
     bytes: Unsigned  # Their bytes.
-    # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's
-    # pages.
+    # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's pages.
     objects: Sum
     pointers: Unsigned  # Pointers between them.
     roots: Unsigned  # Words outside of malloc's heaps that lead to one.

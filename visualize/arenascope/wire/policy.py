@@ -38,13 +38,12 @@ class Policy(NamedTuple):
     trims: Optional[Unsigned]  # Trims that the policy has made. null: there was no policy.
     # Bytes that these trims have returned, by the kernel's count. null: also if that is unknown of one of them.
     returned: Optional[Unsigned]
-    # How many of these bytes were resident again at the next check, by the growth of Rss, at most what was
-    # returned: memory that was given back meanwhile hides some of it. null: also if returned is unknown of one of
-    # them.
+    # How many of these bytes were resident again at the next check, by the growth of Rss, at most what was returned:
+    # memory that was given back meanwhile hides some of it. null: also if returned is unknown of one of them.
     faulted_back: Optional[Unsigned]
     elapsed_ms: Optional[Duration]  # Time that these trims took. null: there was no policy.
-    # The longest time for which such a trim has locked an arena. null: also if that is unknown of one of them, as
-    # it is without max-hold.
+    # The longest time for which such a trim has locked an arena. null: also if that is unknown of one of them, as it is
+    # without max-hold.
     longest_hold_ms: Optional[Duration]
 
 

@@ -59,14 +59,12 @@ class ReadFrame(NamedTuple):
     """A return address: in a module's own addresses, or (None) in the process's. Or a line of interpreted code."""
 
     module: Optional[Unsigned]  # Index in modules. null: code that is in no module.
-    # A return address: in the module's own addresses (without bias), or in the process's. 0x0 of a line of
-    # interpreted code.
+    # A return address: in the module's own addresses (without bias), or in the process's. 0x0 of a line of interpreted
+    # code.
     offset: Address
-    # native, or what an interpreter runs: python or ruby. Then the frame has
-    # one function, no module and no address.
+    # native, or what an interpreter runs: python or ruby. Then the frame has one function, no module and no address.
     language: str
-    # The functions at the call, innermost first: more than one where functions were inlined, none where none is
-    # known.
+    # The functions at the call, innermost first: more than one where functions were inlined, none where none is known.
     functions: tuple[ReadFunction, ...]
 
 
@@ -88,8 +86,7 @@ class ReadThread(NamedTuple):
     """A thread that was seen to allocate. None: not known; the name: of a thread that has ended, too."""
 
     tid: Optional[int]  # In the thread's own pid namespace.
-    # The name that the thread had at the snapshot. null: it had ended, or its process is in another pid
-    # namespace.
+    # The name that the thread had at the snapshot. null: it had ended, or its process is in another pid namespace.
     name: Optional[str]
 
 
@@ -107,11 +104,10 @@ class ReadSite(NamedTuple):
     in_use: Sum  # What the recorded chunks in use stand for: a count with every_page, else an estimate.
     seen: Sum  # The recorded chunks in use themselves.
     allocated: Sum  # All allocations since the profile began, freed or not: an estimate from samples.
-    # What each thread has of the site; all together are the site. Empty: not known, as in each dump that the
-    # agent has written.
-    threads: tuple[ReadShare, ...]
-    # Pages that the site's chunks in use keep resident. null: unknown, as in each dump that the agent has
+    # What each thread has of the site; all together are the site. Empty: not known, as in each dump that the agent has
     # written.
+    threads: tuple[ReadShare, ...]
+    # Pages that the site's chunks in use keep resident. null: unknown, as in each dump that the agent has written.
     pinned: ReadPinned
     samples: Unsigned
     complete: bool  # false: outermost frames are missing.
@@ -156,8 +152,8 @@ class ReadProfile(NamedTuple):
     misses: Unsigned  # Allocations whose stack had to be unwound.
     checked: Unsigned  # Recognised stacks that were unwound to compare.
     wrong: Unsigned  # Those that were other stacks.
-    # Allocations on watched pages, and large ones, without a stack, freed or not: there was no room in the
-    # tables, as a rule.
+    # Allocations on watched pages, and large ones, without a stack, freed or not: there was no room in the tables, as a
+    # rule.
     lost: Unsigned
     cut: Unsigned  # Unwindings that ended before the outermost frame. Many may have been of one stack.
     samples: Unsigned
@@ -165,8 +161,8 @@ class ReadProfile(NamedTuple):
     known: Sum
     unseen: Sum
     without_stack: Sum
-    # What was allocated without a call stack since the profile began, freed or not: by the samples, and by
-    # threads for which there was no room. What all sites allocated, and this, is what was allocated altogether.
+    # What was allocated without a call stack since the profile began, freed or not: by the samples, and by threads for
+    # which there was no room. What all sites allocated, and this, is what was allocated altogether.
     allocated_without_stack: Sum
     # Interpreters that are there, and whose frames are not known: stacks have their C code.
     unknown_interpreters: tuple[ReadInterpreter, ...]

@@ -61,8 +61,8 @@ class Trace(NamedTuple):
     clock: Literal["counter", "monotonic"]  # counter: the processor's. monotonic: CLOCK_MONOTONIC, in nanoseconds.
     started: Optional[str]
     duration_ns: Optional[Unsigned]  # Up to the last time that the file has. null: it has only one.
-    # exit: the process called exit(). no_space, error: the file took no more. null: the process was killed,
-    # executed another program, or ended without exit().
+    # exit: the process called exit(). no_space, error: the file took no more. null: the process was killed, executed
+    # another program, or ended without exit().
     ended: Optional[Literal["exit", "no_space", "error"]]
     torn_bytes: Unsigned  # At the file's end, in no whole block: not read.
     threads: Unsigned  # Threads with events. Threads one after another whose descriptor is at the same address are one.

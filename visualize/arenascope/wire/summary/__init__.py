@@ -107,27 +107,23 @@ class Summary(NamedTuple):
     beside: Beside
     sums: Sums
     chunks: Tallies
-    # The chunk sizes whose chunks in use, mmapped ones included, have the most bytes, resident or not; most
-    # first.
+    # The chunk sizes whose chunks in use, mmapped ones included, have the most bytes, resident or not; most first.
     largest_sizes: Annotated[tuple[ChunkSize, ...], Bounds(maxItems=10)]
     largest_mmapped: Optional[Unsigned]  # Size of the largest mapping that is one mmapped chunk; 0: there is none.
     # Where the pages lie that malloc_trim(0) would return. All are null if the forecast is unknown.
     releasable: Releasable
-    # Every arena, in the order of malloc's list, which begins with the main arena. Mmapped chunks belong to no
-    # arena.
+    # Every arena, in the order of malloc's list, which begins with the main arena. Mmapped chunks belong to no arena.
     arenas: tuple[Arena, ...]
     tunables: Tunables  # Tunables of the program's own malloc, with their present values.
     # Every glibc malloc found. With dlmopen or libc_malloc_debug.so there is more than one.
     mallocs: tuple[Malloc, ...]
-    # Sizes of chunks in use that keep free memory from being returned; most bytes (stranded and tail_bytes)
-    # first.
+    # Sizes of chunks in use that keep free memory from being returned; most bytes (stranded and tail_bytes) first.
     pins: tuple[Pin, ...]
     # The pages that have the bytes of the row stranded: how full they are, and which sizes of chunks stand there
-    # together. The stranded bytes of by_chunks, and those of by_share, add up to the row. null: residency is not
-    # known.
+    # together. The stranded bytes of by_chunks, and those of by_share, add up to the row. null: residency is not known.
     stranded_pages: Optional[StrandedPages]
-    # Who holds the chunks in use (docs/owners.md), of a dump that was made with --graph. null: the snapshot has
-    # no graph. Bytes are those of chunks, headers included.
+    # Who holds the chunks in use (docs/owners.md), of a dump that was made with --graph. null: the snapshot has no
+    # graph. Bytes are those of chunks, headers included.
     graph: Optional[HeldGraph]
     ruby: Optional[Ruby]  # Ruby's own heap. null: there is no Ruby, or its pages could not be proven.
     # The runtimes, Ruby excepted, that keep a heap of their own. Empty: none was recognised.

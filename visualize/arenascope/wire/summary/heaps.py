@@ -44,8 +44,8 @@ class Thread(NamedTuple):
 class Arena(NamedTuple):
     """An arena of malloc."""
 
-    # What every surface calls the arena: "main arena" (with several libcs "main arena 2"), or "arena 3", by its
-    # place in this list, which begins with 0.
+    # What every surface calls the arena: "main arena" (with several libcs "main arena 2"), or "arena 3", by its place
+    # in this list, which begins with 0.
     name: str
     address: Optional[Address]  # Address of the arena's malloc_state.
     main: bool  # A main_arena, which grows by brk.
@@ -124,8 +124,8 @@ class Pin(NamedTuple):
     count: Optional[Unsigned]  # type: ignore[assignment]
     pages: Optional[Unsigned]  # Resident pages that these chunks keep.
     stranded: Optional[Unsigned]  # Free bytes on these pages.
-    # Heaps whose last chunk in use has this size, with free chunks of at least a page in total directly below it.
-    # The chunk may be a pin or not.
+    # Heaps whose last chunk in use has this size, with free chunks of at least a page in total directly below it. The
+    # chunk may be a pin or not.
     tails: Optional[Unsigned]
     tail_bytes: Optional[Unsigned]  # Bytes of the free chunks directly below these last chunks, resident or not.
     in_use: Optional[Unsigned]  # All chunks in use of this size.

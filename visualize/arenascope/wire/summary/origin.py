@@ -75,8 +75,8 @@ class Consistency(NamedTuple):
     # Number of chunks with impossible headers; the skipped bytes are in the row `unknown`.
     torn_chunks: Optional[Unsigned]
     time: Optional[Time]
-    # True: the target stood still, no chunk was torn and no warning concerns a number; the rows sum to kernel.rss
-    # to the byte.
+    # True: the target stood still, no chunk was torn and no warning concerns a number; the rows sum to kernel.rss to
+    # the byte.
     exact: bool
     # False: it is unknown which pages are resident (a core by gcore), and the rows that depend on it are null.
     residency_known: bool
@@ -94,11 +94,10 @@ class Kernel(NamedTuple):
 class Doubt(NamedTuple):
     """A warning: what limits the trust in the numbers, or a note."""
 
-    # note: concerns no number. corrupt: the walk could not continue at a chunk. residency: unknown for some or
-    # all pages. tcache: the tcache of a thread was not found. mmapped: the mmapped chunks found differ from mp_'s
-    # count. sum: the rows do not add up to Rss. locked: an arena was locked. allocator: another malloc answers
-    # malloc(). layout: no layout could be proven. estimated: a number is right only under an assumption that the
-    # text names.
+    # note: concerns no number. corrupt: the walk could not continue at a chunk. residency: unknown for some or all
+    # pages. tcache: the tcache of a thread was not found. mmapped: the mmapped chunks found differ from mp_'s count.
+    # sum: the rows do not add up to Rss. locked: an arena was locked. allocator: another malloc answers malloc().
+    # layout: no layout could be proven. estimated: a number is right only under an assumption that the text names.
     code: Annotated[str, EnumNames("WarningCode")]
     text: str
     arena: Optional[Address]  # Address of the arena that the warning concerns.

@@ -53,8 +53,7 @@ class HeldGraph(NamedTuple):
     exact: bool  # All was read, and of one instant.
     chunks: Unsigned
     bytes: Unsigned
-    # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's
-    # pages.
+    # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's pages.
     objects: Sum
     typed: Unsigned  # Bytes of chunks whose type has a name.
     reached: Unsigned  # Bytes that some owner leads to.

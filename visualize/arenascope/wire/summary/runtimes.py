@@ -14,8 +14,8 @@ class Slots(NamedTuple):
     slot_size: Unsigned  # Bytes.
     pages: Unsigned  # Pages of Ruby's heap (GC.stat(:heap_allocated_pages)).
     slots: Unsigned  # Slots of these pages, each with room for one object.
-    # Slots without an object (ObjectSpace.count_objects[:FREE]). An object that died since the last sweep still
-    # counts as an object.
+    # Slots without an object (ObjectSpace.count_objects[:FREE]). An object that died since the last sweep still counts
+    # as an object.
     free_slots: Unsigned
 
 
@@ -27,8 +27,8 @@ class ObjectType(NamedTuple):
     count: Unsigned  # type: ignore[assignment]  # Objects.
     tracked: Unsigned  # Those in the lists of the runtime's garbage collector.
     bytes: Unsigned  # Bytes of the objects' blocks and chunks, headers included.
-    # Bytes of the blocks and chunks that only these objects point to: a list's items, a dict's table, the values
-    # of attributes.
+    # Bytes of the blocks and chunks that only these objects point to: a list's items, a dict's table, the values of
+    # attributes.
     owned: Unsigned
     in_malloc: Unsigned  # The part of bytes and owned in chunks of malloc. The rest is in the runtime's regions.
 
@@ -37,8 +37,8 @@ class ObjectClass(NamedTuple):
     """A Ruby's objects of one class that have one type."""
 
     name: Optional[str]  # What the class's name method says. null: see kind.
-    # anonymous: a class without a name. singleton: the objects are singleton classes. internal: objects that no
-    # program sees. null: one that came later than this arenadump.
+    # anonymous: a class without a name. singleton: the objects are singleton classes. internal: objects that no program
+    # sees. null: one that came later than this arenadump.
     kind: Optional[Annotated[str, EnumNames("ClassKind")]]
     type: Optional[str]  # The objects' type (T_STRING, ...): a name in types.
     address: Optional[str]  # Address of the class. null: there is none.
@@ -46,8 +46,7 @@ class ObjectClass(NamedTuple):
     count: Unsigned  # type: ignore[assignment]
     # Those that no GC has marked yet: made since the last one, garbage or not. null: unknown.
     not_marked: Optional[Unsigned]
-    # Bytes of their slots, and of the chunks of malloc that they point to and no older object does. null:
-    # unknown.
+    # Bytes of their slots, and of the chunks of malloc that they point to and no older object does. null: unknown.
     not_marked_bytes: Optional[Unsigned]
     bytes: Unsigned  # Bytes of their slots.
     owned: Unsigned  # Bytes of the chunks of malloc that they point to.
@@ -70,14 +69,13 @@ class Objects(NamedTuple):
     other_blocks: Unsigned  # Blocks in use in the regions that are neither an object nor owned by one.
     other_bytes: Unsigned  # Bytes of these blocks.
     types: tuple[ObjectType, ...]  # The objects by type, those with the most bytes first.
-    # A Ruby's objects that no GC has marked yet: made since the last one, garbage or not. null: the GC's bits
-    # could not be proven, no object is old, or the runtime is no Ruby.
+    # A Ruby's objects that no GC has marked yet: made since the last one, garbage or not. null: the GC's bits could not
+    # be proven, no object is old, or the runtime is no Ruby.
     not_marked: Optional[Unsigned]
-    # Bytes of their slots, and of the chunks of malloc that they point to and no older object does. null:
-    # unknown.
+    # Bytes of their slots, and of the chunks of malloc that they point to and no older object does. null: unknown.
     not_marked_bytes: Optional[Unsigned]
-    # A Ruby's objects by class, those with the most bytes first; objects of one class and several types are
-    # several elements. null: the names of classes could not be proven, or the runtime is no Ruby.
+    # A Ruby's objects by class, those with the most bytes first; objects of one class and several types are several
+    # elements. null: the names of classes could not be proven, or the runtime is no Ruby.
     classes: Optional[tuple[ObjectClass, ...]]
 
 
@@ -87,8 +85,8 @@ class Ruby(NamedTuple):
     releases: Optional[str]  # Which releases of Ruby have the structures that were found.
     pages: Unsigned  # Pages of Ruby's heap (GC.stat(:heap_allocated_pages)).
     slots: Unsigned  # Slots of these pages, each with room for one object.
-    # Slots without an object (ObjectSpace.count_objects[:FREE]). An object that died since the last sweep still
-    # counts as an object.
+    # Slots without an object (ObjectSpace.count_objects[:FREE]). An object that died since the last sweep still counts
+    # as an object.
     free_slots: Unsigned
     # The same for each slot size; at most 32 sizes. Size 0: pages that are not divided into slots yet.
     slot_sizes: tuple[Slots, ...]
@@ -115,16 +113,16 @@ class Space(NamedTuple):
 class Runtime(NamedTuple):
     """A part of a runtime's own memory, but Ruby's. Bytes are None where it was not found, or does not tell them."""
 
-    # Which one. unknown: malloc is answered by something that was not recognised. null: one that came later than
-    # this arenadump.
+    # Which one. unknown: malloc is answered by something that was not recognised. null: one that came later than this
+    # arenadump.
     runtime: Optional[Annotated[str, EnumNames("RUNTIME_NAMES")]]
-    # Which part of its memory: a runtime may have several, each an element of its own. null: one that came later
-    # than this arenadump.
+    # Which part of its memory: a runtime may have several, each an element of its own. null: one that came later than
+    # this arenadump.
     part: Optional[Annotated[str, EnumNames("RUNTIME_PARTS")]]
     releases: Optional[str]  # Which releases have the structures that were found.
     row: Optional[str]  # The row of the ledger that has the resident bytes of its regions.
-    # Whether its regions were found and proven. false: their bytes stand in other rows, and the numbers below are
-    # null, but for what the runtime itself tells (used, committed).
+    # Whether its regions were found and proven. false: their bytes stand in other rows, and the numbers below are null,
+    # but for what the runtime itself tells (used, committed).
     found: bool
     evidence: Optional[str]  # What shows that the regions are what they seem.
     # Bytes of each region: what the runtime takes from the kernel in one piece (an arena).
@@ -133,8 +131,8 @@ class Runtime(NamedTuple):
     regions: Optional[Unsigned]  # How many regions there are.
     size: Optional[Unsigned]  # Bytes of all regions, resident or not.
     resident: Optional[Unsigned]  # The part of size on resident pages.
-    # Bytes in use by the runtime's own account, which may count garbage, and may be as old as the last
-    # collection. null: it does not tell.
+    # Bytes in use by the runtime's own account, which may count garbage, and may be as old as the last collection.
+    # null: it does not tell.
     used: Optional[Unsigned]
     committed: Optional[Unsigned]  # Bytes that the runtime has made usable, resident or not. null: it does not tell.
     in_use: Optional[Unsigned]  # Bytes in blocks in use. null: nothing is known of its blocks.
