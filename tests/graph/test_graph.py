@@ -23,7 +23,7 @@ from tools.running import started
 
 from arenascope.cli.main import cli, main
 from arenascope.errors import Code
-from arenascope.wire.graph import parse_leaks, parse_owners, parse_types, parse_why
+from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
 
 HEADER = 16
 WHEEL = "(anonymous namespace)::Wheel"
@@ -377,7 +377,7 @@ def test_the_python_command(program: Truth, tmp_path: Path, arenadump: harness.A
     pid = str(program.pid)
     shown = runner.invoke(cli, ["leaks", pid])
     assert WHEEL in shown.output
-    assert parse_leaks(runner.invoke(cli, ["leaks", pid, "--json"]).output).direct.count == 107
+    assert parse(Leaks, runner.invoke(cli, ["leaks", pid, "--json"]).output).direct.count == 107
     assert main(["leaks", pid, "--fail-over", "1G"]) == Code.OK
     assert main(["leaks", pid, "--fail-over", "64K"]) == Code.LEAKS
     suppressions = tmp_path / "suppressions"
@@ -390,12 +390,12 @@ def test_the_python_command(program: Truth, tmp_path: Path, arenadump: harness.A
     assert main(["leaks", pid, "--fail-over", "much"]) == Code.USAGE
     assert "variable arena" in runner.invoke(cli, ["owners", pid]).output
     assert WHEEL in runner.invoke(cli, ["types", pid]).output
-    types = parse_types(runner.invoke(cli, ["types", pid, "--json"]).output)
+    types = parse(Types, runner.invoke(cli, ["types", pid, "--json"]).output)
     assert sum(each.count for each in types.types) == types.graph.chunks
-    assert parse_owners(runner.invoke(cli, ["owners", pid, "--json"]).output).reached > 0
+    assert parse(Owners, runner.invoke(cli, ["owners", pid, "--json"]).output).reached > 0
     said = runner.invoke(cli, ["why", pid, program.of["in an arena"][0]]).output
     assert "variable arena" in said
-    found = parse_why(runner.invoke(cli, ["why", pid, program.of["direct"][0], "--json"]).output)
+    found = parse(Why, runner.invoke(cli, ["why", pid, program.of["direct"][0], "--json"]).output)
     assert not found.reached
     assert found.owner is None
 

@@ -286,7 +286,7 @@ class Snapshot:
 
         The target is read again: its memory is not in the snapshot.
         """
-        found = answers.parse_why(run_arenadump(["why", "--json", "--", self._target, hex(address)]))
+        found = answers.parse(answers.Why, run_arenadump(["why", "--json", "--", self._target, hex(address)]))
         if _identity(self._target) != self._process:  # and so it was while arenadump read it
             raise Error(
                 Code.TARGET_GONE, f"process {self._target} is not the one of the snapshot any more: it has ended"

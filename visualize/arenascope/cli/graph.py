@@ -11,13 +11,10 @@ from arenascope.cli.options import limiting, snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
 from arenascope.wire.arenadump import run_arenadump
-from arenascope.wire.graph import parse_leaks, parse_owners, parse_types, parse_why
+from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from arenascope.suppressions import LeakLimit
-    from arenascope.wire.graph import Leaks, Owners, Types, Why
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/owners.md) instead of tables.")
 
@@ -34,8 +31,8 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["leaks", "--json", *how, "--", target])
-    facts = parse_leaks(printed)
-    _show(printed, lambda _: facts, as_json=as_json)
+    facts = parse(Leaks, printed)
+    _show(printed, Leaks, as_json=as_json, facts=facts)
     excess = limit.excess(facts)
     if excess is None:
         return Code.OK
@@ -55,7 +52,7 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["types", "--json", *how, "--", target])
-    _show(printed, parse_types, as_json=as_json)
+    _show(printed, Types, as_json=as_json)
 
 
 @click.command()
@@ -70,7 +67,7 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["owners", "--json", *how, "--", target])
-    _show(printed, parse_owners, as_json=as_json)
+    _show(printed, Owners, as_json=as_json)
 
 
 @click.command()
@@ -86,15 +83,14 @@ def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
     """
     with waiting(f"inspecting {target}"):
         printed = run_arenadump(["why", "--json", *how, "--", target, address])
-    _show(printed, parse_why, as_json=as_json)
+    _show(printed, Why, as_json=as_json)
 
 
-def _show(printed: str, parse: Callable[[str], Leaks | Owners | Types | Why], *, as_json: bool) -> None:
+def _show(printed: str, kind: type[Leaks | Owners | Types | Why], *, as_json: bool, facts: Leaks | None = None) -> None:
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
         return
     from arenascope.render.graph import RENDER  # noqa: PLC0415 - JSON needs no rich
     from arenascope.render.terminal import console  # noqa: PLC0415 - likewise
 
-    facts = parse(printed)
-    console().print(RENDER[type(facts)](facts), crop=False)
+    console().print(RENDER[kind](facts or parse(kind, printed)), crop=False)

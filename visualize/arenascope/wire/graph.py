@@ -6,17 +6,13 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Annotated, Final, NamedTuple, Optional
+from typing import Annotated, Final, NamedTuple, Optional, TypeVar
 
 from arenascope.humanize import printable
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Bounds, Duration, EnumNames, Positive, Time, Unsigned
 
-LEAKS: Final = "arenascope.leaks/1"
-TYPES: Final = "arenascope.types/1"
-OWNERS: Final = "arenascope.owners/1"
-WHY: Final = "arenascope.why/1"
-
+T = TypeVar("T")
 Mode = Annotated[str, EnumNames("Mode", but=("in_process",)), "How the target was read (docs/safety.md)."]
 TypeName = Annotated[str, "Name of the type, demangled. null: not known."]
 Evidence = Annotated[str, "What the name rests on (docs/owners.md). null: there is no name."]
@@ -212,24 +208,10 @@ class Why(NamedTuple):
     path: tuple[WayStep, ...]  # From the chunk that the root leads to, to the one that was asked for.
 
 
-def parse_leaks(text: str) -> Leaks:
-    """What arenadump leaks printed. ArenascopeError INTERNAL where that is no such answer."""
-    return answer(Leaks, document(text, LEAKS), LEAKS)
-
-
-def parse_types(text: str) -> Types:
-    """What arenadump types printed, likewise."""
-    return answer(Types, document(text, TYPES), TYPES)
-
-
-def parse_owners(text: str) -> Owners:
-    """What arenadump owners printed, likewise."""
-    return answer(Owners, document(text, OWNERS), OWNERS)
-
-
-def parse_why(text: str) -> Why:
-    """What arenadump why printed, likewise."""
-    return answer(Why, document(text, WHY), WHY)
+def parse(kind: type[T], text: str) -> T:
+    """What arenadump printed: Leaks, Types, Owners or Why. ArenascopeError INTERNAL where it is no such answer."""
+    schema = f"arenascope.{kind.__name__.lower()}/1"
+    return answer(kind, document(text, schema), schema)
 
 
 def owner_words(owner: Owner) -> str:
