@@ -75,10 +75,24 @@ static void add_counts(struct as_size_count *to, const struct as_size_count *fro
     to->shared_stranded += from->shared_stranded;
 }
 
-bool as_sizes_add(struct as_sizes *to, const struct as_sizes *from)
+// Most sizes have no chunk. Their pages stay untouched in the sum.
+static bool has_counts(const struct as_size_count *size)
 {
+    static const struct as_size_count none;
+    return memcmp(size, &none, sizeof none) != 0;
+}
+
+bool as_sizes_add(struct as_sizes *to, struct as_sizes *from)
+{
+    if (!to->used) { // the first to be added, and often the only one
+        struct as_sizes unused = *to;
+        *to = *from;
+        *from = unused;
+        return true;
+    }
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++)
-        add_counts(&to->direct[i], &from->direct[i]);
+        if (has_counts(&from->direct[i]))
+            add_counts(&to->direct[i], &from->direct[i]);
     for (size_t i = 0; i < from->slots; i++) {
         const struct as_size_count *size = &from->large.items[i];
         struct as_size_count *sum = size->record.chunk_size != 0 ? as_sizes_large(to, size->record.chunk_size) : NULL;

@@ -7,6 +7,7 @@ Each scenario runs once under each glibc, is inspected from every side while it 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 from tools import debian, gdb_oracle, harness, programs
+
+from arenascope.wire.dump import Dump
+from arenascope.wire.dump_records import ChunkClass
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -221,3 +225,24 @@ def test_thread_tops_are_withheld(snapshot: Reading) -> None:
 
 def tally(chunks: dict[int, int]) -> dict[str, int]:
     return {"count": len(chunks), "bytes": sum(chunks.values())}
+
+
+def test_sizes_of_all_arenas(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Several workers count them, and one where chunk records are written: both count what the records say."""
+    command = [str(programs.build("churn", "-lpthread")), "--threads", "4"]
+    with harness.Churn(command, directory=tmp_path) as program:
+        program.ask("go")
+        for name, words in (("some", ()), ("one", ("--chunks",))):
+            arenadump.check("dump", *words, "--mode=freeze", "-o", tmp_path / name, program.pid)
+    dump = Dump(tmp_path / "one")
+    counted: Counter[tuple[int, int]] = Counter()
+    for heap in range(len(dump.heaps)):
+        chunks = dump.heap_chunks(heap)
+        counted.update(zip(chunks.sizes.tolist(), chunks.classes.tolist()))
+    states = {"in_use": ChunkClass.IN_USE, "tcache": ChunkClass.TCACHE, "fastbin": ChunkClass.FASTBIN}
+    assert len(dump.arenas) > 2
+    for sizes in (dump.sizes, Dump(tmp_path / "some").sizes):
+        assert len(sizes) > 100
+        for name, state in states.items():
+            listed = {int(each["chunk_size"]): int(each[name]) for each in sizes if each[name]}
+            assert listed == {size: count for (size, kind), count in counted.items() if kind == state}, name
