@@ -126,12 +126,27 @@ static bool follow_arena_pointers(void *context, const uint64_t *pointers, size_
     return ok;
 }
 
+// Does the address lie in memory that a runtime may have? Words that follow each other mostly lie in the same mapping, or in none.
+static bool is_in_memory(struct as_py_search *s, uint64_t address)
+{
+    const struct as_target *t = s->target;
+    if (address < s->asked.start || address >= s->asked.end) {
+        size_t i = as_target_mapping_from(t, address);
+        const struct as_mapping *m = t->mappings.items + i;
+        bool mapped = i < t->mappings.count && m->start <= address;
+        uint64_t below = i > 0 ? m[-1].end : 0, above = i < t->mappings.count ? m->start : UINT64_MAX;
+        s->asked = mapped ? (struct as_range){m->start, m->end} : (struct as_range){below, above};
+        s->asked_is_memory = mapped && as_is_runtime_memory(m);
+    }
+    return s->asked_is_memory;
+}
+
 static bool is_candidate(void *context, uint64_t place, uint64_t word)
 {
     struct as_py_search *s = context;
     if (word == AS_PY_RUNTIME_COOKIE)
         s->offsets = place;
-    return word != 0 && word % AS_PY_ALIGNMENT == 0 && as_is_runtime_memory(as_target_mapping_at(s->target, word));
+    return word != 0 && word % AS_PY_ALIGNMENT == 0 && is_in_memory(s, word);
 }
 
 // Reads CPython's variables in [start, end) for pointers to private memory.

@@ -40,8 +40,10 @@ struct as_py_search {
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t reads_left;
-    bool pages;       // what lies on each page is wanted
-    uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
+    struct as_range asked; // a mapping, or the gap between two, that a word was last searched in
+    bool asked_is_memory;  // it is one in which a runtime may have memory
+    bool pages;            // what lies on each page is wanted
+    uint64_t offsets;      // address of _PyRuntime, where it says what it has; 0: not seen
     struct as_size_class_record classes[AS_PY_CLASSES];
     AS_VEC(uint64_t) addresses; // of the headers of some arenas' pools
     AS_VEC(struct as_py_pool) headers;
