@@ -71,10 +71,11 @@ class Process:
             return None
 
 
-def read_proc(file: Path) -> str:
+def read_proc(file: Path | str) -> str:
     """The text of a file of a process; empty: it has ended, or we may not read it."""
     try:
-        return file.read_bytes().decode("utf-8", "surrogateescape")  # as names of files and arguments are
+        with open(file, "rb", buffering=0) as opened:  # noqa: PTH123 - of a string: to make a Path takes longer than this
+            return opened.readall().decode("utf-8", "surrogateescape")  # as names of files and arguments are
     except OSError:
         return ""
 
@@ -91,8 +92,8 @@ class _Stat(NamedTuple):
         return self.fields[STATE] in DEAD
 
 
-def _stat(folder: Path) -> _Stat | None:
-    comm, found, rest = read_proc(folder / "stat").partition("(")[2].rpartition(")")
+def _stat(folder: str) -> _Stat | None:
+    comm, found, rest = read_proc(f"{folder}/stat").partition("(")[2].rpartition(")")
     return _Stat(comm, rest.split()) if found else None
 
 
@@ -105,11 +106,11 @@ def process_at(pid: int) -> Process | None:
 def _process(pid: int) -> Process | None:
     """Asked again where the first thread has ended, and another one is about to have its id, by an exec."""
     for _ in range(MOST_TRIES):
-        stat = _stat(PROC / str(pid))
+        stat = _stat(f"{PROC}/{pid}")
         if stat is None or not stat.dead or stat.fields[THREADS] == "1":
             return stat and _described(pid, stat)
         for tid in _threads(pid):
-            living = _stat(PROC / str(pid) / "task" / str(tid))
+            living = _stat(f"{PROC}/{pid}/task/{tid}")
             if living and not living.dead:
                 return _described(pid, stat, living, tid)
     return stat and _described(pid, stat)
@@ -143,8 +144,9 @@ def files_of(pid: int) -> Path:
 
 def all_processes(*, zombies: bool = False) -> dict[int, Process]:
     """Every process that runs, but this one; with the zombies if they are asked for."""
-    found = (_process(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
-    return {each.pid: each for each in found if each and each.pid != os.getpid() and (zombies or not each.zombie)}
+    ours = os.getpid()
+    found = (_process(int(name)) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - there are hundreds
+    return {each.pid: each for each in found if each and each.pid != ours and (zombies or not each.zombie)}
 
 
 def cgroups_of(pid: int) -> list[str]:

@@ -12,7 +12,7 @@ from arenascope.humanize import lines
 from arenascope.processes import PROC, all_processes, cgroups_of, process_at, read_proc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from arenascope.processes import Identity, Process
 
@@ -115,8 +115,8 @@ class OfPid(Watched):
         alive = {each.pid for each in everything.values() if each.identity in self.known}
         if not alive:
             alive = {each.pid for each in everything.values() if self._again(each)}
-        same = {pid for pid, each in everything.items() if pid in alive or each.exe == self.exe}
-        found = [everything[pid] for pid in _descendants(everything, alive, same) | alive]
+        forks = _descendants(everything, alive, lambda each: each.exe == self.exe)
+        found = [everything[pid] for pid in forks | alive]
         self.known = {each.identity for each in found} or self.known
         return found
 
@@ -139,8 +139,8 @@ class Together(Watched):
         return {each.pid: each for group in self.groups for each in group.choose(everything)}.values()
 
 
-def _descendants(everything: dict[int, Process], of: set[int], among: Collection[int]) -> set[int]:
-    """The children of these, their children, and so on, of which each is `among` those."""
+def _descendants(everything: dict[int, Process], of: set[int], is_one: Callable[[Process], bool]) -> set[int]:
+    """The children of these, their children, and so on, of which each `is_one`."""
     found: set[int] = set()
     children: dict[int, list[int]] = {}
     for pid, each in everything.items():
@@ -148,7 +148,7 @@ def _descendants(everything: dict[int, Process], of: set[int], among: Collection
     waiting = list(of)
     while waiting:
         for child in children.get(waiting.pop(), []):
-            if child in among and child not in found and child not in of:
+            if child not in found and child not in of and is_one(everything[child]):
                 found.add(child)
                 waiting.append(child)
     return found
