@@ -157,7 +157,7 @@ sanitize:
 	scripts/sanitize-agent build-sanitized
 
 # BENCH: some of the programs of bench/. Each writes its rows in docs/benchmarks.md.
-BENCH = startup run report timeline_page trim recorder profile_size snapshots servers
+BENCH = startup run report timeline_page trim recorder profile_size snapshots polls servers
 BENCH_RUN = $(if $(filter $(1),$(BENCH)),$(VENV)/bin/python bench/$(1).py --page docs/benchmarks.md $(2))
 bench:
 	scripts/install-deps build test bench
@@ -171,6 +171,7 @@ bench:
 	$(call BENCH_RUN,recorder,$(BENCH_RECORDER_ARGS))
 	$(call BENCH_RUN,profile_size)
 	$(call BENCH_RUN,snapshots,$(BENCH_SNAPSHOTS_ARGS))
+	$(call BENCH_RUN,polls)
 	$(call BENCH_RUN,servers,$(BENCH_SERVERS_ARGS))
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a poll of `arenascope watch` costs where nothing happens: processor time of Python and of its arenadump.
+
+The target is a Python of which 20 MB are resident. The limit is one copy of these bytes (bench/limits.c), made in turn
+with the polls; the best of each counts. The scan of /proc is part of a poll: more processes cost more.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from figures import Figure, Limit, parser, publish
+from startup import target
+
+from arenascope.cli.watch import group_of
+from arenascope.processes import all_processes
+from arenascope.timeline.store import TimelineStore
+from arenascope.watch.loop import Watch, boot_id
+from arenascope.wire import arenadump
+from arenascope.wire.arenadump_server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOAL = 10.0  # milliseconds
+
+
+class Cost(NamedTuple):
+    """Milliseconds of processor time."""
+
+    python: float
+    inspector: float
+    copy: float
+
+
+def copied(build: Path, pid: int) -> float:
+    """Milliseconds that one copy takes."""
+    printed = subprocess.run([build / "bench/limits", "read", str(pid)], stdout=subprocess.PIPE, check=True).stdout.split()
+    return int(printed[1]) / 1e6
+
+
+def costs(build: Path, pid: int, polls: int) -> Iterator[Cost]:
+    """Each of so many polls, behind those that start the server and fill its memory."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(TimelineStore(f"{folder}/timeline", {}, 1 << 27, boot_id())) as store,
+        serving(print),
+    ):
+        watch = Watch(store, group_of(str(pid), None, None), ["--mode=freeze", "--max-pause=600s"], lambda _: None)
+        for number in range(-3, polls):
+            own, others = time.process_time(), arenadump.seconds_of_children()
+            watch.poll(1.0)
+            python, inspector = time.process_time() - own, arenadump.seconds_of_children() - others
+            if number >= 0:
+                yield Cost(1000 * python, 1000 * inspector, copied(build, pid))
+
+
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("--polls", type=int, default=100)
+    options = made.parse_args()
+    with target() as pid:
+        best = Cost(*map(min, zip(*costs(options.build, pid, options.polls))))
+    copy = Limit(best.copy, "process_vm_readv of it", goal=None)
+    figures = [
+        Figure("a poll of a quiet Python of 20 MB", best.python + best.inspector, "ms", Limit(GOAL)),
+        Figure("arenadump's part of it", best.inspector, "ms", copy),
+        Figure("Python's part of it", best.python, "ms"),
+        Figure("processes of the machine", len(all_processes()), ""),
+    ]
+    publish(options.page, "polls", figures)
+
+
+if __name__ == "__main__":
+    main()
