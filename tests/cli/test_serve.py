@@ -275,6 +275,13 @@ def queued(server: ArenadumpServer) -> int:
     return waiting[0]
 
 
+def stop(server: ArenadumpServer) -> None:
+    """Have it stand still: what is sent before it does so may still be read."""
+    stat = Path(f"/proc/{pid_of(server)}/stat")
+    os.kill(pid_of(server), signal.SIGSTOP)
+    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it has not stopped")
+
+
 @contextmanager
 def in_flight(server: ArenadumpServer, *words: object) -> Iterator[list[Any]]:
     """A request that a server which stands still has not read yet. Yields what comes of it, in the end."""
@@ -286,7 +293,7 @@ def in_flight(server: ArenadumpServer, *words: object) -> Iterator[list[Any]]:
         except ArenascopeError as error:
             outcome.append(error)
 
-    os.kill(pid_of(server), signal.SIGSTOP)
+    stop(server)
     thread = threading.Thread(target=request)
     thread.start()
     until(lambda: queued(server), "no request")
@@ -408,7 +415,7 @@ def test_a_request_is_interrupted(churn: harness.Churn) -> None:
     with served() as (server, _):
         ask(server, "policy", churn.pid)
         child = pid_of(server)
-        os.kill(child, signal.SIGSTOP)
+        stop(server)
 
         def interrupt() -> None:
             until(lambda: queued(server), "no request")
