@@ -14,6 +14,7 @@ PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat behind the name, counted from 0: proc_pid_stat(5).
 STATE, PARENT, FLAGS, THREADS, STARTED, RSS = 0, 1, 6, 17, 19, 21
 DEAD: Final = "ZX"  # states
+MOST_OF_STAT: Final = 4096  # bytes; 52 numbers, and a name of at most 64 bytes
 MOST_TRIES: Final = 10
 KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
 GONE: Final = (FileNotFoundError, ProcessLookupError)
@@ -93,7 +94,18 @@ class _Stat(NamedTuple):
 
 
 def _stat(folder: str) -> _Stat | None:
-    comm, found, rest = read_proc(f"{folder}/stat").partition("(")[2].rpartition(")")
+    """By three system calls: a scan reads the file of each process of the machine."""
+    try:
+        fd = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, MOST_OF_STAT).decode("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    comm, found, rest = text.partition("(")[2].rpartition(")")
     return _Stat(comm, rest.split()) if found else None
 
 
