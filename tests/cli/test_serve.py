@@ -39,7 +39,9 @@ KILLS = int(os.environ.get("KILLS", "6"))
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 FREEZE = ("--mode=freeze", "--max-pause=600s")
-CHANGES = re.compile(r'"(time|pause_ms|read_ms)": [^,\n]*|still for [0-9.]+ .?s, reading took [0-9.]+ .?s')
+CHANGES = re.compile(
+    r'"(time|pause_ms|read_ms)": [^,\n]*|still for [0-9.]+ .?s, reading took [0-9.]+ .?s|20[-0-9]+T[:0-9]+Z'
+)
 
 
 @pytest.fixture(scope="module")
@@ -329,6 +331,16 @@ def test_a_server_that_died_at_rest_is_replaced(churn: harness.Churn) -> None:
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         assert ask(server, "policy", churn.pid)[0] == Code.OK
     assert said == ["arenadump serve was killed by signal 9: another one is started"]
+
+
+def test_a_server_that_died_at_rest_is_waited_for(churn: harness.Churn) -> None:
+    with served() as (server, said):
+        ask(server, "policy", churn.pid)
+        child = pid_of(server)
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert not Path(f"/proc/{child}").exists()
+    assert not said
 
 
 def test_processor_time_counts_once(churn: harness.Churn) -> None:

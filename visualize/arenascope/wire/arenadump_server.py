@@ -110,7 +110,7 @@ class ArenadumpServer:
 
     def _end(self) -> None:
         if self._running:
-            self._running.child.kill()
+            os.kill(self._running.child.pid, signal.SIGKILL)  # Popen's would wait for one that has ended
             self._bury(self._running)
             self._lost = None
 
