@@ -41,7 +41,9 @@ class Cost(NamedTuple):
 
 def copied(build: Path, pid: int) -> float:
     """Milliseconds that one copy takes."""
-    printed = subprocess.run([build / "bench/limits", "read", str(pid)], stdout=subprocess.PIPE, check=True).stdout.split()
+    printed = subprocess.run(
+        [build / "bench/limits", "read", str(pid)], stdout=subprocess.PIPE, check=True
+    ).stdout.split()
     return int(printed[1]) / 1e6
 
 
@@ -72,7 +74,7 @@ def main() -> None:
         Figure("a poll of a quiet Python of 20 MB", best.python + best.inspector, "ms", Limit(GOAL)),
         Figure("arenadump's part of it", best.inspector, "ms", copy),
         Figure("Python's part of it", best.python, "ms"),
-        Figure("processes of the machine", len(all_processes()), ""),
+        Figure("scanned in each poll", len(all_processes()), "processes"),
     ]
     publish(options.page, "polls", figures)
 
