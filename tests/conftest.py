@@ -146,7 +146,7 @@ def libc(request: pytest.FixtureRequest) -> debian.Libc:
 @pytest.fixture(scope="session")
 def own_libc() -> debian.Libc:
     """libc6 of the suite that is nearest to this machine's: for tests in which the release decides nothing."""
-    return fetched(tiers.daily_libcs()[-1])
+    return fetched(tiers.own_libc())
 
 
 @pytest.fixture(scope="session")

@@ -36,13 +36,15 @@ PARTS = (
 NAMES = (CHECK, TEST, *PARTS)
 
 
-def daily_libcs() -> list[str]:
-    """The suites of `make test`: the one that is nearest to this machine's own libc, and the oldest.
+def own_libc() -> str:
+    """The suite that is nearest to this machine's own libc, or $NEAREST_LIBC."""
+    return os.environ.get("NEAREST_LIBC") or debian.nearest_suite()
 
-    $NEAREST_LIBC names the former.
-    """
+
+def daily_libcs() -> list[str]:
+    """The suites of `make test`: the one that is nearest to this machine's own libc, and the oldest."""
     oldest, *_ = newest = list(debian.SUITES)
-    own = os.environ.get("NEAREST_LIBC") or debian.nearest_suite()
+    own = own_libc()
     return [oldest, own if own != oldest else newest[-1]]
 
 
