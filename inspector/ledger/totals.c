@@ -144,7 +144,7 @@ static void count_mapping(struct as_ledger_builder *b, const struct as_mapping *
                           bool all_found)
 {
     struct as_ledger *l = &b->store->totals.ledger;
-    uint64_t anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous;
+    uint64_t anonymous = record->anonymous;
     if (anonymous == AS_UNKNOWN) {
         add_to_total(&l->other_file, AS_UNKNOWN);
         add_to_total(&l->other_anon, AS_UNKNOWN);

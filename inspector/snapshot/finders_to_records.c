@@ -29,6 +29,7 @@ static bool copy_mappings(struct as_store *s, const struct as_target *t, struct 
             .rss = m->rss,
             .swap = m->swap,
             .hugetlb = m->hugetlb,
+            .anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous,
         };
     }
     return true;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,14 @@ def test_each_mapping_has_what_the_kernel_counts(arenadump: harness.Arenadump, m
         assert (found["name"] or "") == truth[address].path
     copies = sum(each.counts["Anonymous"] for each in truth.values() if not each.anonymous)
     assert summary["ledger"]["file_copies"] == copies > 0
-    files: dict[str, int] = {}
+    files: Counter[tuple[str, str]] = Counter()
     for mapping in truth.values():
         if not mapping.anonymous:
-            files[mapping.path] = files.get(mapping.path, 0) + mapping.counts["Rss"]
-    assert {each["name"]: each["bytes"] for each in summary["mappings"]["files"]["largest"]} == {
-        name: held for name, held in files.items() if held
-    }
+            row = "other_shmem" if mapping.path.startswith("/dev/zero") else "other_file"
+            files[mapping.path, row] += mapping.counts["Rss"] - mapping.counts["Anonymous"]
+            files[mapping.path, "file_copies"] += mapping.counts["Anonymous"]
+    listed_files = summary["mappings"]["files"]["largest"]
+    assert {(each["name"], each["row"]): each["bytes"] for each in listed_files} == +files
 
 
 def test_what_a_mapping_may_be(arenadump: harness.Arenadump) -> None:

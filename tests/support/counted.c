@@ -10,8 +10,12 @@ static void make_records(struct counted *c, const struct as_target *t)
         const struct as_mapping *m = &t->mappings.items[i];
         struct as_mapping_record *record = as_vec_add(&c->store.mappings, NULL);
         CHECK(record);
-        *record = (struct as_mapping_record){
-            .start = m->start, .end = m->end, .prot = m->prot, .kind = m->kind, .rss = m->rss};
+        *record = (struct as_mapping_record){.start = m->start,
+                                             .end = m->end,
+                                             .prot = m->prot,
+                                             .kind = m->kind,
+                                             .rss = m->rss,
+                                             .anonymous = m->kind == AS_MAP_ANON ? m->rss : m->anonymous};
     }
     for (size_t i = 0; i < c->f->heaps.arenas.count; i++)
         CHECK(as_vec_add(&c->store.arenas, NULL));

@@ -12,12 +12,13 @@
 
 enum { SHOWN = 20 };
 
-// A mapping, or all mappings of one name.
+// A mapping; or, of all mappings of one name, what is in one row.
 struct mapping_entry {
     uint64_t bytes;  // what is left; AS_UNKNOWN
     uint64_t length; // bytes of address space, to order those by of which nothing else is known
     uint64_t index;  // of the mapping, or of the first one
     uint64_t count;  // how many mappings
+    int row;
 };
 
 // The largest entries, and the sum of the others.
@@ -97,7 +98,7 @@ static void put_anonymous(struct as_json *j, const struct as_view *v, const stru
         const struct as_mapping_record *m = &v->mappings[i];
         int row = as_mapping_row(m);
         if (row == AS_ROW_other_anon || row == AS_ROW_unknown)
-            add_entry(&l, (struct mapping_entry){left->left.items[i], length_of(m), i, 1});
+            add_entry(&l, (struct mapping_entry){left->left.items[i], length_of(m), i, 1, row});
     }
     as_json_object(j, "anonymous");
     as_json_array(j, "largest");
@@ -126,18 +127,40 @@ static bool same_name(const struct as_view *v, uint32_t a, uint32_t b)
            strcmp(as_view_string(v, x->path), as_view_string(v, y->path)) == 0;
 }
 
+// Copies that the process has made of a file's pages, by writing to a private mapping.
+static uint64_t copies_in(const struct as_view *v, const struct as_mappings_left *left, uint32_t index)
+{
+    uint64_t anonymous = v->mappings[index].anonymous;
+    return anonymous == 0 || left->runtimes.items[index] == 0 ? anonymous
+                                                              : AS_UNKNOWN; // else they are the runtime's, perhaps
+}
+
+static void add_to_entry(struct mapping_entry *entry, const struct as_mapping_record *m, uint64_t bytes)
+{
+    entry->count += bytes != 0;
+    entry->bytes = as_add(entry->bytes, bytes);
+    entry->length = as_add(entry->length, length_of(m));
+}
+
+static uint64_t without(uint64_t bytes, uint64_t part)
+{
+    return bytes == AS_UNKNOWN || part == AS_UNKNOWN || part > bytes ? AS_UNKNOWN : bytes - part;
+}
+
 // The mappings of files and of shared memory by name: order[0] to order[count - 1] are sorted by it.
 static void sum_names(struct largest_mappings *l, const struct as_view *v, const struct as_mappings_left *left,
                       const uint32_t *order, uint64_t count)
 {
     for (uint64_t i = 0; i < count;) {
-        struct mapping_entry entry = {.index = order[i]};
-        for (; i < count && same_name(v, (uint32_t)entry.index, order[i]); i++) {
-            entry.count += left->left.items[order[i]] != 0;
-            entry.bytes = as_add(entry.bytes, left->left.items[order[i]]);
-            entry.length = as_add(entry.length, length_of(&v->mappings[order[i]]));
+        struct mapping_entry pages = {.index = order[i], .row = as_mapping_row(&v->mappings[order[i]])};
+        struct mapping_entry copies = {.index = order[i], .row = AS_ROW_file_copies};
+        for (; i < count && same_name(v, (uint32_t)pages.index, order[i]); i++) {
+            uint64_t copied = copies_in(v, left, order[i]);
+            add_to_entry(&pages, &v->mappings[order[i]], without(left->left.items[order[i]], copied));
+            add_to_entry(&copies, &v->mappings[order[i]], copied);
         }
-        add_entry(l, entry);
+        add_entry(l, pages);
+        add_entry(l, copies);
     }
 }
 
@@ -149,7 +172,7 @@ static void put_files(struct as_json *j, const struct as_view *v, const struct l
         const struct as_mapping_record *m = &v->mappings[l->shown[i].index];
         as_json_object(j, NULL);
         as_json_string(j, "name", as_string_or_null(v, m->path));
-        as_json_string(j, "row", as_row_words[as_mapping_row(m)].name);
+        as_json_string(j, "row", as_row_words[l->shown[i].row].name);
         as_json_number(j, "count", l->shown[i].count);
         as_json_number(j, "bytes", l->shown[i].bytes);
         as_json_object_end(j);

@@ -41,11 +41,10 @@ class AnonymousMemory(NamedTuple):
 
 
 class MappedFile(NamedTuple):
-    """All mappings of a file, or of shared memory of one name, but for what of them is malloc's."""
+    """What one row has of all mappings of a file, or of shared memory of one name, but for what of them is malloc's."""
 
     name: Optional[str]  # Path of the file, or the kernel's name of the shared memory.
-    # The row that counts these bytes, except for private copies of pages, which are in file_copies.
-    row: Literal["other_file", "other_shmem"]
+    row: Literal["other_file", "other_shmem", "file_copies"]  # The row that counts these bytes.
     # How many mappings of this name have something resident that is not malloc's.
     count: Unsigned  # type: ignore[assignment]
     bytes: Optional[Unsigned]  # Resident bytes of them that are neither malloc's nor in a runtime's row.
@@ -53,7 +52,8 @@ class MappedFile(NamedTuple):
     @property
     def title(self) -> str:
         """What to call it: the kernel names shared anonymous memory after a file that was never there."""
-        return ANONYMOUS_SHARED if self.name in {None, "/dev/zero (deleted)"} else str(self.name)
+        title = ANONYMOUS_SHARED if self.name in {None, "/dev/zero (deleted)"} else str(self.name)
+        return f"{title}, pages that were written to" if self.row == "file_copies" else title
 
 
 class MappedFiles(NamedTuple):
