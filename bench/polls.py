@@ -23,6 +23,7 @@ from arenascope.timeline.store import TimelineStore
 from arenascope.watch.loop import Watch, boot_id
 from arenascope.wire import arenadump
 from arenascope.wire.arenadump_server import serving
+from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ def costs(build: Path, pid: int, polls: int) -> Iterator[Cost]:
         closing(TimelineStore(f"{folder}/timeline", {}, 1 << 27, boot_id())) as store,
         serving(print),
     ):
-        watch = Watch(store, group_of(str(pid), None, None), ["--mode=freeze", "--max-pause=600s"], lambda _: None)
+        watch = Watch(store, group_of(str(pid), None, None), How("freeze", "600s"), lambda _: None)
         for number in range(-3, polls):
             own, others = time.process_time(), arenadump.seconds_of_children()
             watch.poll(1.0)

@@ -26,6 +26,7 @@ from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, TimelineStore
 from arenascope.watch.loop import boot_id
 from arenascope.watch.poll import spent, take
+from arenascope.wire.how import How
 
 STEPS = 150
 ROUNDS = 6
@@ -54,7 +55,7 @@ def write(path: Path, pages: int, polls: int, changing: float) -> None:
     chance = np.random.default_rng(17)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         process = process_at(child.pid)
-        snapshot = take(process, ["--mode=live"]) if process else None
+        snapshot = take(process, How(mode="live")) if process else None
         child.kill()
     if snapshot is None:
         raise SystemExit("the process has ended")

@@ -26,6 +26,7 @@ from arenascope.watch.process_group import Together
 from arenascope.wire.arenadump_server import serving
 from arenascope.wire.dump import Dump
 from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.how import How
 from arenascope.wire.snapshot import take_snapshot
 from arenascope.wire.summary import document_of, printed
 
@@ -79,7 +80,7 @@ def test_polls_are_one_start(churn: harness.Churn, tmp_path: Path, starts: Calla
     """One start serves any number of processes."""
     with harness.Churn([str(programs.build("churn", "-lpthread"))], directory=tmp_path) as other:
         pids = Together([group_of(str(each.pid), None, None) for each in (churn, other)])
-        how: list[str] = ["--mode=live"]
+        how = How(mode="live")
         said: list[str] = []
         with closing(TimelineStore(str(tmp_path / "timeline"), {}, 1 << 24, boot_id())) as store, serving(said.append):
             watch = Watch(store, pids, how, said.append)

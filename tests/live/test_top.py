@@ -33,6 +33,7 @@ from arenascope.live.scheduler import SLOWEST, MachineScene
 from arenascope.processes import Identity, Process, all_processes
 from arenascope.schema import schema
 from arenascope.watch.poll import spent
+from arenascope.wire.how import DEFAULT
 
 SCHEMA = schema("top")
 ROWS = [name.replace(" ", "_") for name in SHORT]
@@ -175,7 +176,7 @@ def test_zombies_and_kernel_threads_are_counted_and_not_inspected(mark: str) -> 
         assert made["processes"] == []
         assert zombie.pid in all_processes(zombies=True)
         assert zombie.pid not in all_processes()
-        processes = Processes([])
+        processes = Processes(DEFAULT)
         processes.scan()
         assert zombie.pid not in {each.process.pid for each in processes.entries.values()}
         alone = top("--once", zombie.pid)
@@ -340,7 +341,7 @@ def test_idle_time_is_no_capital() -> None:
 
 
 def test_whose_poll_it_is() -> None:
-    machine = Processes([])
+    machine = Processes(DEFAULT)
     long_ago = time.monotonic() - 100
 
     def taken(pid: int, rss: int, **changes: Any) -> Entry:
@@ -366,7 +367,7 @@ def test_whose_poll_it_is() -> None:
 
 def test_it_is_not_asked_all_the_time_whether_a_snapshot_may_be_paid() -> None:
     """To ask costs something, too: asked at once again and again, the purse would never hold enough."""
-    scene = MachineScene(Processes([]), 9.0, lambda: None)
+    scene = MachineScene(Processes(DEFAULT), 9.0, lambda: None)
     purse = Purse(time.monotonic(), spent())
     assert scene.step(purse) == 0.0  # the scan
     poor = replace(entry(1, 10, in_use=1), tried=time.monotonic() - 100, cost=0.5)
@@ -377,7 +378,7 @@ def test_it_is_not_asked_all_the_time_whether_a_snapshot_may_be_paid() -> None:
 
 
 def test_scans_are_rarer_where_they_cost_more() -> None:
-    scene = MachineScene(Processes([]), 2.0, lambda: None)
+    scene = MachineScene(Processes(DEFAULT), 2.0, lambda: None)
     assert scene.interval(0.001) == 2.0
     scene.drawing.append(0.010)
     assert scene.interval(0.010) == pytest.approx(0.020 / (SHARE / 2))

@@ -37,10 +37,11 @@ from arenascope.live.process_table import Processes
 from arenascope.live.process_text import cells_of
 from arenascope.live.screens import MachineScreen, ProcessScreen
 from arenascope.processes import process_at
+from arenascope.signals import leaving
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.arenadump import leaving
+from arenascope.wire.how import How
 
-HOW = ["--mode=freeze", "--max-pause=9s"]
+HOW = How(mode="freeze", max_pause="9s")
 KILLS = int(os.environ.get("KILLS", "6"))  # `make kills`: 100
 MIB = 1 << 20
 
@@ -355,7 +356,7 @@ def terminal(
     home: Path, *arguments: object, width: int = 80, height: int = 24, **environment: str
 ) -> Iterator[Terminal]:
     made = Terminal(home)
-    words = [sys.executable, "-m", "arenascope", "top", *HOW, *map(str, arguments)]
+    words = [sys.executable, "-m", "arenascope", "top", *HOW.words(), *map(str, arguments)]
     # In a file: with the word that the view filters by in its arguments, tmux would be in the view, too.
     script = home / "start"
     script.write_text(

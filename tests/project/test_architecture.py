@@ -95,6 +95,52 @@ def test_a_circle_of_python_is_found(module: str, line: str, circle: str) -> Non
     assert circle in {each for found in imports.circles(imports.between_rooms(planted)) for each in found}
 
 
+RUNNER = "arenascope.wire.arenadump"
+# What starts programs other than arenadump, and which.
+OTHER_PROGRAMS = {
+    "arenascope.cli.run": "the command of the user",
+    "arenascope.cli.run_leaks": "the command of the user",
+    "arenascope.doctor.software": "gdb",
+    "arenascope.doctor.target": "a Python to inspect",
+    "arenascope.experiment.available": "what a workload needs",
+    "arenascope.experiment.child": "a workload",
+    "arenascope.experiment.expand": "ldconfig",
+    "arenascope.experiment.runner": "a workload's preparation",
+    "arenascope.live.profile_jobs": "none: it waits for what wire/ has started",
+    "arenascope.profiles.sources": "a fork with the rights of a target",
+}
+
+
+def starters(modules: imports.Sources) -> list[str]:
+    """What starts arenadump, or may, and is not in wire/."""
+    outside = {name: text for name, text in modules.items() if not name.startswith("arenascope.wire.")}
+    using = {name for name, text in outside.items() if RUNNER in set(imports.imported(name, text, modules))}
+    using |= {name for name, text in outside.items() if imports.starts_programs(text)} - set(OTHER_PROGRAMS)
+    path = {name for name, text in outside.items() if ("commands", "program") in imports.attributes(text)}
+    return sorted(using | path - {"arenascope.doctor.software"})  # which tells the path
+
+
+def test_arenadump_is_started_in_one_room() -> None:
+    assert starters(PACKAGE) == []
+    assert [name for name in OTHER_PROGRAMS if not imports.starts_programs(PACKAGE[name])] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from arenascope.wire.arenadump import run_arenadump",
+        "from arenascope.wire import arenadump",
+        "def f():\n    import subprocess",
+        "import os\nos.execv('/bin/true', [])",
+        "from subprocess import run",
+        "from arenascope.wire import commands\ncommands.program()",
+    ],
+)
+def test_another_start_of_arenadump_is_found(line: str) -> None:
+    name = "arenascope.cli.trim"
+    assert starters({**PACKAGE, name: f"{PACKAGE[name]}\n{line}\n"}) == [name]
+
+
 def test_a_name_means_one_thing() -> None:
     found = names.names()
     assert len(found) > 500

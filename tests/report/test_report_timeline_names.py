@@ -22,6 +22,7 @@ from arenascope.processes import Identity
 from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.store import Poll, Taken
 from arenascope.timeline.suspects import ended_processes, suspects_of
+from arenascope.wire.how import How
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
@@ -37,7 +38,7 @@ def leaking(tmp_path_factory: pytest.TempPathFactory) -> Path:
         grow(24)  # the cache is full
         for number in range(14):
             grow(5)
-            snapshot = take_of(pid, "--mode=freeze", *(["--graph"] if number else []))
+            snapshot = take_of(pid, How(mode="freeze", graph=number > 0))
             snapshots.append((1, [dataclasses.replace(snapshot, time_ns=BEGIN + 10 * number * SECOND)]))
     return written(tmp_path_factory.mktemp("names") / "timeline", snapshots)
 
@@ -45,7 +46,7 @@ def leaking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def one_snapshot() -> Taken:
     with growing_by_type(0, 0, 10) as pid:
-        return take_of(pid, "--mode=freeze", "--graph")
+        return take_of(pid, How(mode="freeze", graph=True))
 
 
 def test_suspects_come_first_with_their_evidence(browser: Any, leaking: Path) -> None:
@@ -232,7 +233,7 @@ for _ in sys.stdin:
 
 def timed(pid: int, poll: int) -> Taken:
     """A snapshot of the poll of its number, however fast this machine is."""
-    return dataclasses.replace(take_of(pid, "--mode=freeze"), time_ns=BEGIN + poll * 10 * SECOND)
+    return dataclasses.replace(take_of(pid, How(mode="freeze")), time_ns=BEGIN + poll * 10 * SECOND)
 
 
 def test_which_processes_have_ended(one_snapshot: Taken, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tools.tab import Tab
 from arenascope.report.page.html import render
 from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, Taken
+from arenascope.wire.how import How
 
 SHOTS = ROOT / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "phone": (400, 844)}
@@ -76,7 +77,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with started(MOVES) as child:
             for _ in range(many):
                 moved(child)
-                polls.append((generation, [take_of(child.pid, "--mode=freeze")]))
+                polls.append((generation, [take_of(child.pid, How(mode="freeze"))]))
     return written(tmp_path_factory.mktemp("timeline") / "timeline", polls)
 
 
@@ -84,7 +85,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def one_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Taken:
     with started(MOVES) as child:
         moved(child)
-        return take_of(child.pid, "--mode=freeze")
+        return take_of(child.pid, How(mode="freeze"))
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ from arenascope.timeline.suspects import (
 )
 from arenascope.watch import loop as watch
 from arenascope.watch.loop import Watch
+from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ def clocked(file: TimelineStore, monkeypatch: pytest.MonkeyPatch) -> None:
 def watched(path: Path, leaks: dict[int, int], snapshots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with living(leaks) as child, opened(path) as file:
         clocked(file, monkeypatch)
-        watching = Watch(file, group_of(child.pid), ["--mode=freeze"], lambda _: None)
+        watching = Watch(file, group_of(child.pid), How(mode="freeze"), lambda _: None)
         for number in range(snapshots):
             tell(child, f"{number * STEP}\n")
             watching.poll(0.001)
@@ -256,7 +257,7 @@ def test_the_call_stack_that_leaks_is_named(
     with served(tmp_path, arenadump, "-g") as server, opened(path) as file:
         assert server.stdin
         clocked(file, monkeypatch)
-        watching = Watch(file, group_of(server.pid), ["--mode=freeze"], lambda _: None)
+        watching = Watch(file, group_of(server.pid), How(mode="freeze"), lambda _: None)
         for _ in range(snapshots):
             server.stdin.write("o" * each_poll)
             server.stdin.flush()
@@ -371,7 +372,7 @@ def watched_with_types(
     monkeypatch.setattr(watch, "SHARE", 1e6)
     with opened(path) as file:
         clocked(file, monkeypatch)
-        watching = Watch(file, group_of(pid), ["--mode=freeze"], lambda _: None, deep=["--graph"])
+        watching = Watch(file, group_of(pid), How(mode="freeze"), lambda _: None, deep=How(mode="freeze", graph=True))
         for _ in range(snapshots):
             watching.poll(0.001)
             grow(round(STEP / 0.05))

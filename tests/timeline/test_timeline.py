@@ -38,11 +38,12 @@ from arenascope.watch.loop import SHARE, Watch
 from arenascope.watch.poll import take
 from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid
 from arenascope.wire.dump import Dump
+from arenascope.wire.how import How
 from arenascope.wire.summary import summarize
 
 SCHEMA = schema("timeline")
 MIB = 1 << 20
-HOW = ["--mode=auto", "--max-pause=20ms"]
+HOW = How(mode="auto", max_pause="20ms")
 KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100
 # Poll after poll without a pause; a line for each that is in the file.
 POLLS = """
@@ -51,8 +52,9 @@ from arenascope.processes import process_at
 from arenascope.watch.process_group import OfPid
 from arenascope.timeline.store import TimelineStore
 from arenascope.watch.loop import Watch, boot_id
+from arenascope.wire.how import How
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
-watch = Watch(store, OfPid(process_at(int(sys.argv[2]))), ["--mode=live"], lambda line: None)
+watch = Watch(store, OfPid(process_at(int(sys.argv[2]))), How(mode="live"), lambda line: None)
 while True:
     watch.poll(0.001)
     print(watch.polls, watch.missed, flush=True)
@@ -62,10 +64,11 @@ WRITES = """
 import sys, time
 from arenascope.processes import process_at
 from arenascope.watch.poll import take
+from arenascope.wire.how import How
 from arenascope.timeline.store import TimelineStore, Poll
 from arenascope.watch.loop import boot_id
 store = TimelineStore(sys.argv[1], {"watched": "test"}, 64 << 20, boot_id())
-snapshot = take(process_at(int(sys.argv[2])), ["--mode=live"])
+snapshot = take(process_at(int(sys.argv[2])), How(mode="live"))
 for number in range(100000):
     store.add(Poll(time.time_ns(), 1, 1, number, 10, None, [snapshot]))
     print(number, flush=True)
@@ -140,10 +143,10 @@ def group_of(pid: int) -> OfPid:
     return OfPid(process)
 
 
-def take_of(pid: int, *how: str) -> store.Taken:
+def take_of(pid: int, how: How = HOW) -> store.Taken:
     process = process_at(pid)
     assert process
-    taken = take(process, how or HOW)
+    taken = take(process, how)
     assert taken
     return taken
 

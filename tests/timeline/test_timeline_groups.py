@@ -19,6 +19,7 @@ from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.retention import HOUR, SECOND, PollTime, surplus
 from arenascope.timeline.store import Poll
 from arenascope.watch.loop import SHARE, Deep, Watch
+from arenascope.wire.how import How
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
@@ -27,7 +28,7 @@ def test_types_and_owners_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     with growing_when_asked(0, 0, 300) as (pid, grow):
         grow(24)
-        plain, deep = (take_of(pid, "--mode=freeze", *options) for options in ((), ("--graph",)))
+        plain, deep = (take_of(pid, How(mode="freeze", graph=graph)) for graph in (False, True))
         with opened(path) as file:
             for number, snapshot in enumerate((plain, deep)):
                 file.add(Poll(snapshot.time_ns, 1, 1, number, 10, None, [snapshot]))
@@ -63,7 +64,7 @@ def test_a_digest_with_types_is_compared(tmp_path: Path) -> None:
     with growing_when_asked(600 * MIB, 0, 0) as (pid, grow), opened(path) as file:
         for number in range(4):
             grow(20)  # a second of its own, for ten of the snapshots'
-            snapshot = take_of(pid, "--mode=freeze", *(["--graph"] if number else []))
+            snapshot = take_of(pid, How(mode="freeze", graph=number > 0))
             at = begun + 10 * number * SECOND
             file.add(Poll(at, 1, 1, number, 10, None, [replace(snapshot, time_ns=at)]))
         grow(20)
@@ -91,7 +92,7 @@ def test_a_digest_with_types_is_compared(tmp_path: Path) -> None:
 
 def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
     said: list[str] = []
-    deep = Deep(["--graph"], said.append)
+    deep = Deep(How(graph=True), said.append)
     assert not deep.now(), "the first poll measures what it costs without"
     deep.usual = 0.1
     assert deep.now()
@@ -107,7 +108,7 @@ def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
 
     path = tmp_path / "timeline"
     with growing_by_type(0, 0, 300) as pid, opened(path) as file:
-        watching = Watch(file, group_of(pid), ["--mode=freeze"], said.append, deep=["--graph"])
+        watching = Watch(file, group_of(pid), How(mode="freeze"), said.append, deep=How(mode="freeze", graph=True))
         begun = time.monotonic()
         intervals = [watching.poll(0.001) for _ in range(5)]
         assert watching.deep
@@ -124,7 +125,8 @@ def test_a_snapshot_without_types_is_better_than_none(tmp_path: Path, monkeypatc
     path = tmp_path / "timeline"
     said: list[str] = []
     with growing_by_type(0, 0, 10) as pid, opened(path) as file:
-        watching = Watch(file, group_of(pid), ["--mode=freeze"], said.append, deep=["--graph", "--max-memory=1M"])
+        deep = How(mode="freeze", max_memory="1M", graph=True)
+        watching = Watch(file, group_of(pid), How(mode="freeze"), said.append, deep=deep)
         for _ in range(2):
             watching.poll(0.001)
     last = intact(path).polls[-1]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -92,3 +93,22 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
         if name not in order:
             visit(name)
     return found
+
+
+STARTING = re.compile("exec|spawn|posix_spawn|fork|system|popen")  # functions of module os that start a program
+
+
+def starts_programs(text: str) -> bool:
+    """Whether a module can start a program: by subprocess, or by a function of os."""
+    for node in ast.walk(parsed(text)):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if {"subprocess", "multiprocessing", "pty"} & {name.partition(".")[0] for name in names}:
+            return True
+    return any(module == "os" and STARTING.match(name) for module, name in attributes(text))
+
+
+def attributes(text: str) -> set[tuple[str, str]]:
+    """The pairs a, b for which a module has a.b."""
+    found = (node for node in ast.walk(parsed(text)) if isinstance(node, ast.Attribute))
+    return {(node.value.id, node.attr) for node in found if isinstance(node.value, ast.Name)}

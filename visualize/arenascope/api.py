@@ -19,11 +19,12 @@ from arenascope import rows
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
 from arenascope.table import Table
+from arenascope.wire import commands
 from arenascope.wire import dump_records as fmt
 from arenascope.wire import graph as answers
-from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.dump import Dump
 from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.how import How
 from arenascope.wire.snapshot import take_all
 from arenascope.wire.summary import SCHEMA, Summary, document_of
 
@@ -286,7 +287,7 @@ class Snapshot:
 
         The target is read again: its memory is not in the snapshot.
         """
-        found = answers.parse(answers.Why, run_arenadump(["why", "--json", "--", self._target, hex(address)]))
+        found = answers.parse(answers.Why, commands.why(self._target, hex(address)))
         if _identity(self._target) != self._process:  # and so it was while arenadump read it
             raise Error(
                 Code.TARGET_GONE, f"process {self._target} is not the one of the snapshot any more: it has ended"
@@ -339,12 +340,6 @@ class Snapshot:
         )
 
 
-def _options(flags: Mapping[str, bool], values: Mapping[str, object]) -> list[str]:
-    """The arguments that were given, in arenadump's words."""
-    named = [f"--{name}" for name, yes in flags.items() if yes]
-    return [*named, *(f"--{name}={value}" for name, value in values.items() if value is not None)]
-
-
 def _identity(target: str) -> Identity | None:
     """Which process has the PID now; None: none has it, or the target is a file."""
     from arenascope.processes import process_at  # noqa: PLC0415
@@ -374,16 +369,14 @@ def inspect(  # noqa: PLR0913 - each an option of the command line
     is what owners(), types() and leaks() need, and all memory is read for it. `max_memory`: bytes that arenadump may
     take. `force`: stop the process even where a seccomp filter may make that harmful. Error: see `code`.
     """
-    options = _options(
-        {"chunks": chunks, "objects": objects, "graph": graph, "force": force},
-        {"mode": mode, "max-pause": _seconds(max_pause), "max-memory": max_memory},
-    )
+    memory = None if max_memory is None else str(max_memory)
+    how = How(mode, _seconds(max_pause), memory, force=force, chunks=chunks, objects=objects, graph=graph)
     name = str(target) if isinstance(target, int) else os.fspath(target)
     remarks: list[str] = []
     if isinstance(target, os.PathLike) and name.isdigit():
         name = f"./{name}"  # digits alone are a PID
     process = _identity(name)
-    (taken,) = take_all([(name, options)], remarks.append)
+    (taken,) = take_all([(name, how)], remarks.append)
     return Snapshot(name, taken.dump, from_dump=taken.from_dump, process=process, remarks=remarks)
 
 
@@ -415,8 +408,7 @@ def trim(pid: int, *, deep: bool = False, max_hold: float | None = None, forecas
     """
     from arenascope.wire.trim_result import parse  # noqa: PLC0415
 
-    options = _options({"deep": deep, "forecast": forecast_only}, {"max-hold": _seconds(max_hold)})
-    return parse(run_arenadump(["trim", "--json", *options, "--", str(pid)]))
+    return parse(commands.trim(str(pid), deep=deep, forecast=forecast_only, max_hold=_seconds(max_hold)))
 
 
 def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None = None) -> Snapshot:
@@ -424,12 +416,13 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
 
     `exact`: of every chunk. `rates`: as --rates of `arenascope profile`. The agent is injected as for trim().
     """
-    options = _options({"exact": exact}, {"for": _seconds(seconds), "rates": rates})
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
         remarks: list[str] = []
         process = _identity(str(pid))
-        run_arenadump(["profile", *options, f"--output={path}", "--", str(pid)], remark=remarks.append)
+        commands.profile(
+            str(pid), output=path, duration=f"{seconds:.9f}s", rates=rates, exact=exact, remark=remarks.append
+        )
         return Snapshot(str(pid), Dump(path), from_dump=False, process=process, remarks=remarks)
 
 

@@ -7,11 +7,14 @@ import os
 import signal
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
+
+leaving: Final = threading.Event()
+"""Set: programs that other threads have started are ended, within a second. Signals reach the first thread alone."""
 
 
 @contextmanager

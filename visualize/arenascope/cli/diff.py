@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from arenascope.compare import Digest
+    from arenascope.wire.how import How
 
 
 @click.command()
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @graph_option
 @snapshot_options
 def diff(  # noqa: PLR0913 - one for each option
-    before: str, after: str, how: list[str], *, as_json: bool, objects: bool, graph: bool
+    before: str, after: str, how: How, *, as_json: bool, objects: bool, graph: bool
 ) -> None:
     """Show what grew from BEFORE to AFTER, and how fast.
 
@@ -42,24 +43,22 @@ def diff(  # noqa: PLR0913 - one for each option
     says in what the two snapshots differ in kind. FILE@TIME is the snapshot of a timeline at that time: first, last,
     -10m, 14:03; with --graph or --objects, the last one until then that has types and owners.
     """
-    asked = {"--objects": objects, "--graph": graph}
-    options = [*how, *(name for name, wanted in asked.items() if wanted)]
-    comparison = compare(*_instants((before, after), options, named=objects or graph))
+    comparison = compare(*_instants((before, after), how._replace(objects=objects, graph=graph)))
     if as_json:
         click.echo(json_text(to_json(comparison)))
     else:
         console().print(render_diff(comparison), crop=False)
 
 
-def _instants(targets: Sequence[str], options: list[str], *, named: bool) -> Iterator[Digest]:
+def _instants(targets: Sequence[str], how: How) -> Iterator[Digest]:
     """The two that are compared. Those of a timeline are there already."""
     others = [target for target in targets if not _in_timeline(target)]
     with waiting(f"inspecting {' and '.join(others)}"):
-        snapshots = iter(take_all([(target, options) for target in others]))
+        snapshots = iter(take_all([(target, how) for target in others]))
         for target in targets:
             at = _in_timeline(target)
             if at:
-                yield digest_at(*at, named=named)
+                yield digest_at(*at, named=how.reads_all)
                 continue
             snapshot = next(snapshots)
             yield with_stacks(

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
+
+if TYPE_CHECKING:
+    from arenascope.wire.how import How
 
 
 @click.command()
@@ -22,14 +26,13 @@ from arenascope.wire.arenadump import run_arenadump
 @graph_option
 @snapshot_options
 def dump(  # noqa: PLR0913 - one for each option
-    target: str, output: str, how: list[str], *, chunks: bool, objects: bool, graph: bool
+    target: str, output: str, how: How, *, chunks: bool, objects: bool, graph: bool
 ) -> None:
     """Write the state of every page of TARGET's heaps to a file.
 
     TARGET is a process or a core. The dump holds sizes, addresses and names, never the contents of the heap.
     """
-    asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
-    options = [*how, *(name for name, yes in asked.items() if yes)]
+    how = how._replace(chunks=chunks, objects=objects, graph=graph)
     with waiting(f"inspecting {target}"):
         stdout = sys.stdout.fileno() if output == "-" else None
-        run_arenadump(["dump", *options, f"--output={output}", "--", target], output=stdout)
+        commands.dump(target, how, output, stdout=stdout)

@@ -8,6 +8,7 @@ import click
 from arenascope.cli.options import max_pause_option, mode_option, read_seconds
 from arenascope.cli.watch import group_of, say
 from arenascope.extras import needing
+from arenascope.wire.how import How
 
 
 @click.command()
@@ -96,7 +97,7 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
             f"other machines can reach {address}, and read the names and sizes of processes: use 127.0.0.1, or add "
             "--public"
         )
-    poller = Poller(Together(groups), [f"--mode={mode}", f"--max-pause={max_pause}"], processes, say)
+    poller = Poller(Together(groups), How(mode, max_pause), processes, say)
     page = MetricsPage(lambda: poller.board, arenas)
     with Bell().listening() as bell, arenadump_server.serving(say), serving(address, page) as served:
         say(f"serving http://{served}/metrics")

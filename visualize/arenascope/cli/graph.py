@@ -10,11 +10,12 @@ import click
 from arenascope.cli.options import limiting, snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import Code
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
 
 if TYPE_CHECKING:
     from arenascope.suppressions import LeakLimit
+    from arenascope.wire.how import How
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/owners.md) instead of tables.")
 
@@ -24,13 +25,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (
 @limiting
 @json_option
 @snapshot_options
-def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> int:
+def leaks(target: str, how: How, limit: LeakLimit, *, as_json: bool) -> int:
     """Find chunks in use that nothing points to any more.
 
     TARGET is a process or a core. Nothing has to be installed or restarted for this. All memory of TARGET is read.
     """
     with waiting(f"inspecting {target}"):
-        printed = run_arenadump(["leaks", "--json", *how, "--", target])
+        printed = commands.leaks(target, how)
     facts = parse(Leaks, printed)
     _show(printed, Leaks, as_json=as_json, facts=facts)
     excess = limit.excess(facts)
@@ -44,14 +45,14 @@ def leaks(target: str, how: list[str], limit: LeakLimit, *, as_json: bool) -> in
 @click.argument("target")
 @json_option
 @snapshot_options
-def types(target: str, how: list[str], *, as_json: bool) -> None:
+def types(target: str, how: How, *, as_json: bool) -> None:
     """Find out what the chunks in use are.
 
     TARGET is a process or a core. The command shows how many chunks there are of each type, and their bytes. All memory
     of TARGET is read.
     """
     with waiting(f"inspecting {target}"):
-        printed = run_arenadump(["types", "--json", *how, "--", target])
+        printed = commands.types(target, how)
     _show(printed, Types, as_json=as_json)
 
 
@@ -59,14 +60,14 @@ def types(target: str, how: list[str], *, as_json: bool) -> None:
 @click.argument("target")
 @json_option
 @snapshot_options
-def owners(target: str, how: list[str], *, as_json: bool) -> None:
+def owners(target: str, how: How, *, as_json: bool) -> None:
     """Find who holds the chunks in use.
 
     TARGET is a process or a core. Variables, stacks and other memory hold chunks. For each the command shows what would
     be free without it, down by the types of the chunks.
     """
     with waiting(f"inspecting {target}"):
-        printed = run_arenadump(["owners", "--json", *how, "--", target])
+        printed = commands.owners(target, how)
     _show(printed, Owners, as_json=as_json)
 
 
@@ -75,14 +76,14 @@ def owners(target: str, how: list[str], *, as_json: bool) -> None:
 @click.argument("address")
 @json_option
 @snapshot_options
-def why(target: str, address: str, how: list[str], *, as_json: bool) -> None:
+def why(target: str, address: str, how: How, *, as_json: bool) -> None:
     """Find out why the chunk at ADDRESS is still held.
 
     TARGET is a process or a core. The command shows the shortest way to the chunk from a variable, a stack or other
     memory.
     """
     with waiting(f"inspecting {target}"):
-        printed = run_arenadump(["why", "--json", *how, "--", target, address])
+        printed = commands.why(target, address, how)
     _show(printed, Why, as_json=as_json)
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import click
 
 from arenascope.cli.progress import waiting
+from arenascope.wire import commands
 from arenascope.wire.agent import GDB_SCRIPT
-from arenascope.wire.arenadump import run_arenadump
 
 
 @click.command()
@@ -30,11 +30,8 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
     reason. The process keeps a thread of the agent: from then on the kernel refuses what only a process with one thread
     may do (unshare(CLONE_NEWUSER) and setns fail with EINVAL), and malloc takes its locks.
     """
-    options = [f"--{name}" for name, chosen in (("force", force), ("json", as_json)) if chosen]
-    if timeout is not None:
-        options.append(f"--timeout={timeout}")
     with waiting(f"loading the agent into {pid}"):
-        printed = run_arenadump(["inject", *options, "--", pid])
+        printed = commands.inject(pid, timeout=timeout, force=force, as_json=as_json)
     click.echo(printed.encode() if as_json else printed, nl=False)  # JSON is UTF-8, whatever the locale
 
 

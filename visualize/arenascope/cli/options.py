@@ -12,6 +12,7 @@ import click
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.suppressions import LeakLimit
+from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from arenascope.processes import Process
@@ -97,7 +98,7 @@ max_pause_option: Final = click.option(
 
 
 def snapshot_options(command: Command) -> Command:
-    """Give a command the options that say how to inspect a target; it gets them as `how`, in arenadump's own words."""
+    """Give a command the options that say how to inspect a target; it gets them as `how`, a How."""
 
     @functools.wraps(command)
     def with_how(
@@ -109,9 +110,7 @@ def snapshot_options(command: Command) -> Command:
         layout_source: str | None,
         **others: Any,
     ) -> Any:
-        given = {"mode": mode, "max-pause": max_pause, "max-memory": max_memory, "layout-source": layout_source}
-        how = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return command(*args, how=[*how, "--force"] if force else how, **others)
+        return command(*args, how=How(mode, max_pause, max_memory, layout_source, force), **others)
 
     for option in reversed(_OPTIONS):
         with_how = option(with_how)

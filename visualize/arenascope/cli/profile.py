@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable
@@ -26,11 +25,12 @@ from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
-from arenascope.wire.arenadump import find_arenadump
+from arenascope.wire import commands
 from arenascope.wire.profile import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
 from arenascope.wire.profile_json import profile_of, read_profile
 
 if TYPE_CHECKING:
+    from arenascope.wire.how import How
     from arenascope.wire.profile import Profile
     from arenascope.wire.profile_json import ReadProfile
 
@@ -162,16 +162,20 @@ def take(  # noqa: PLR0913 - one parameter for each option
     """
     if output is None and not stop:
         raise click.UsageError("give -o FILE, for the dump that has the profile")
-    given = {"output": output, "for": duration, "rates": rates, "timeout": timeout}
-    flags = {"exact": exact, "entry": entry, "stop": stop, "force": force}
-    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    options += [f"--{name}" for name, chosen in flags.items() if chosen]
-    program = find_arenadump()
-    # It takes our place: Ctrl-C is for it alone, and who kills us kills it.
-    os.execv(program, [program, "profile", *options, "--", pid])  # noqa: S606
+    commands.become_profile(
+        pid,
+        output=output,
+        duration=duration,
+        rates=rates,
+        timeout=timeout,
+        exact=exact,
+        entry=entry,
+        stop=stop,
+        force=force,
+    )
 
 
-def _read(target: str, how: list[str], measure: str = MEASURES[-1]) -> ReadProfile:
+def _read(target: str, how: How, measure: str = MEASURES[-1]) -> ReadProfile:
     """The profile. ArenascopeError UNSUPPORTED: it does not know the measure."""
     with waiting(f"inspecting {target}"):
         read = read_profile(target, how)
@@ -204,7 +208,7 @@ def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
 @_filtering
 @number_option
 @snapshot_options
-def top(target: str, how: list[str], measure: str, *, number: int, filters: Filters) -> None:
+def top(target: str, how: How, measure: str, *, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
     flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
@@ -229,7 +233,7 @@ def _threads(read: Profile, measure: str) -> Profile:
 @measure_option
 @number_option
 @snapshot_options
-def threads(target: str, how: list[str], measure: str, number: int) -> None:
+def threads(target: str, how: How, measure: str, number: int) -> None:
     """List the threads that allocated most, those that have ended, too.
 
     sum: of all lines so far. Names are those of threads that are still there.
@@ -249,7 +253,7 @@ def threads(target: str, how: list[str], measure: str, number: int) -> None:
 @_filtering
 @thread_option
 @snapshot_options
-def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
+def tree(target: str, how: How, measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Show the calls from the outermost function inwards."""
     read = _read(target, how, measure)
     (shown,) = _shown(filters, read)
@@ -264,7 +268,7 @@ def tree(target: str, how: list[str], measure: str, *, filters: Filters, by_thre
 @click.argument("target")
 @measure_option
 @snapshot_options
-def list_(function: str, target: str, how: list[str], measure: str) -> None:
+def list_(function: str, target: str, how: How, measure: str) -> None:
     """Show the source lines of FUNCTION that allocate, with the text of the source where the target may read it.
 
     Where no function has this name (with or without its arguments), all whose name contains it are shown. flat: by
@@ -290,7 +294,7 @@ def list_(function: str, target: str, how: list[str], measure: str) -> None:
 @_filtering
 @thread_option
 @snapshot_options
-def folded(target: str, how: list[str], measure: str, *, filters: Filters, by_threads: bool) -> None:
+def folded(target: str, how: How, measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Print folded stacks, a line each, as tools for flame graphs read them."""
     (shown,) = _shown(filters, _read(target, how, measure))
     stacks = folded_stacks(_threads(shown, measure) if by_threads else shown, measure)
@@ -301,7 +305,7 @@ def folded(target: str, how: list[str], measure: str, *, filters: Filters, by_th
 @click.argument("target")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the profile: FILE.pb.gz.")
 @snapshot_options
-def pprof(target: str, how: list[str], output: str) -> None:
+def pprof(target: str, how: How, output: str) -> None:
     """Write a file that pprof reads: its web page has flame graphs and source lines."""
     read = _read(target, how)
     write_whole(output, encode(profile_of(read), read.target.comm))
@@ -316,7 +320,7 @@ def pprof(target: str, how: list[str], output: str) -> None:
 @_filtering
 @number_option
 @snapshot_options
-def diff(before: str, after: str, how: list[str], measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
+def diff(before: str, after: str, how: How, measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
     """List the functions that have more in AFTER than in BEFORE, and less."""
     one, other = (_read(target, how, measure) for target in (before, after))
     changes = difference(*_shown(filters, one, other))

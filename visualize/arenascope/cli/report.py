@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from arenascope.private_files import write_page
 from arenascope.processes import files_of
 from arenascope.timeline.store import is_timeline
 from arenascope.wire.snapshot import is_dump, take_all
+
+if TYPE_CHECKING:
+    from arenascope.wire.how import How
 
 SAID = "{}: open it in a browser"
 SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
@@ -46,7 +50,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,
     after: str | None,
     output: str,
-    how: list[str],
+    how: How,
     png: str | None,
     svg: str | None,
     *,
@@ -64,7 +68,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
         given = {"AFTER": after, "--chunks": chunks, "--objects": objects, "--graph": graph or None}
         given |= {"--png": png, "--svg": svg}
         names = [name for name, value in given.items() if value is not None]
-        _of_timeline(target, output, [*names, *(option.partition("=")[0] for option in how)])
+        _of_timeline(target, output, [*names, *(option.partition("=")[0] for option in how.words())])
         return
     pictures = {kind: folder for kind, folder in (("png", png), ("svg", svg)) if folder is not None}
     if pictures:
@@ -72,12 +76,16 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     from arenascope.report.page.html import render  # noqa: PLC0415 - not for a timeline
     from arenascope.report.page.model import build  # noqa: PLC0415
 
-    asked = {"--chunks": chunks, "--objects": objects, "--graph": graph}
     targets = [target] if after is None else [target, after]
     with waiting(f"inspecting {' and '.join(targets)}"):
         small = [_is_small(each) for each in targets]
-        options = [[*how, *(name for name, yes in asked.items() if (few if yes is None else yes))] for few in small]
-        snapshots = take_all(list(zip(targets, options)))
+        hows = [
+            how._replace(
+                chunks=few if chunks is None else chunks, objects=few if objects is None else objects, graph=graph
+            )
+            for few in small
+        ]
+        snapshots = take_all(list(zip(targets, hows)))
     with waiting("drawing"):
         write_page(output, render(build(snapshots)))
         for kind, folder in pictures.items():

@@ -22,7 +22,7 @@ from arenascope.humanize import printable
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
 from arenascope.signals import heard, waking
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.graph import Leaks, parse
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ExitSnapshots:
             click.echo("arenascope: a process of another PID namespace has ended without a snapshot", err=True)
             return
         try:
-            facts = parse(Leaks, run_arenadump(["leaks", "--json", "--", str(pid)]))
+            facts = parse(Leaks, commands.leaks(str(pid)))
         except ArenascopeError as error:
             click.echo(f"arenascope: no snapshot of the end of process {pid}: {error}", err=True)
             return

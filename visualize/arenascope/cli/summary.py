@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
@@ -11,6 +13,9 @@ from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
 from arenascope.wire.summary import parse, printed
 
+if TYPE_CHECKING:
+    from arenascope.wire.how import How
+
 
 @click.command()
 @click.argument("target")
@@ -18,12 +23,10 @@ from arenascope.wire.summary import parse, printed
 @objects_option
 @graph_option
 @snapshot_options
-def summary(target: str, how: list[str], *, as_json: bool, objects: bool, graph: bool) -> None:
+def summary(target: str, how: How, *, as_json: bool, objects: bool, graph: bool) -> None:
     """Show what holds TARGET's memory, and what would come back."""
-    asked = {"--objects": objects, "--graph": graph}
-    options = [*how, *(name for name, wanted in asked.items() if wanted)]
     with waiting(f"inspecting {target}"):
-        text = printed(target, options)
+        text = printed(target, how._replace(objects=objects, graph=graph))
     if as_json:
         click.echo(_with_findings(text).encode(), nl=False)  # UTF-8, whatever the locale
     else:

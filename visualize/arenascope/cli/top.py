@@ -19,6 +19,7 @@ from arenascope.cli.options import (
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.extras import needing
+from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from arenascope.live.columns import Choice
@@ -85,7 +86,7 @@ def top(  # noqa: PLR0913 - one for each option
     if as_json and not once:
         raise click.UsageError("--json goes with --once")
     process = process_named(pid, "inspect") if pid is not None else None
-    how = [f"--mode={mode}", f"--max-pause={max_pause}"]
+    how = How(mode, max_pause)
     column = next(name for name in COLUMNS if name.lower() == sort.lower())
     choice = Choice(column, reverse, words, group)
     if once:
@@ -96,8 +97,7 @@ def top(  # noqa: PLR0913 - one for each option
     with needing("live", "the live view", "`arenascope top --once` works without it."):
         from arenascope.live.app import Live  # noqa: PLC0415 - Textual takes a third of a second to import
 
-    more = [name for name, wanted in (("--objects", objects), ("--graph", graph)) if wanted]
-    first = (process, [*how, *more]) if process else None
+    first = (process, how._replace(objects=objects, graph=graph)) if process else None
     live = Live(Processes(how), choice, every, first)
     with serving():
         code = live.run(mouse=False)

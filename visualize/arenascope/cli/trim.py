@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope.cli.progress import waiting
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 
 
 @click.command()
@@ -52,12 +52,18 @@ def trim(  # noqa: PLR0913 - one parameter for each option
     The agent in the process does this. It is injected first if necessary, and the process keeps a thread of it
     (`arenascope inject --help`).
     """
-    given = {"max-hold": max_hold, "max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
-    flags = {"forecast": forecast, "deep": deep, "force": force}
-    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    options += [f"--{name}" for name, chosen in flags.items() if chosen]
     with waiting(f"trimming {pid}" if not forecast else f"inspecting {pid}"):
-        printed = run_arenadump(["trim", "--json", *options, "--", pid])
+        printed = commands.trim(
+            pid,
+            max_hold=max_hold,
+            max_pause=max_pause,
+            arena=arena,
+            watch=watch,
+            timeout=timeout,
+            forecast=forecast,
+            deep=deep,
+            force=force,
+        )
     if as_json:
         click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
     else:

@@ -25,6 +25,7 @@ from arenascope.humanize import printable
 from arenascope.version import version
 from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Watched
 from arenascope.watch.triggers import When, parse_when
+from arenascope.wire.how import How
 
 LEAST: Final = 1 << 20
 EXAMPLE: Final = "peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms"
@@ -137,7 +138,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     group = group_of(pid, name, cgroup)
     what = f"process {pid}" if pid else f"command {name}" if name else f"cgroup {cgroup}"
     about = {"watched": what, "arenascope": version(), "mode": mode, "max_pause": max_pause}
-    how = [f"--mode={mode}", f"--max-pause={max_pause}"]
+    how = How(mode, max_pause)
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
     if pid and dump_at and any(when.kind == "allocated" for when in dump_at):
@@ -152,11 +153,11 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
             triggered = TriggeredDumps(Triggers(dump_at), folder, say)
         store = TimelineStore(output, about, max_size, boot_id())
         closing.callback(store.close)
-        deep = [name for name, asked in (("--graph", graph), ("--objects", objects)) if asked]
+        deep = how._replace(graph=graph, objects=objects) if graph or objects else None
         return Watch(store, group, how, say, triggered, deep).run(every, lasting, bell)
 
 
-def _refuse_unprofiled(pid: str, how: list[str]) -> None:
+def _refuse_unprofiled(pid: str, how: How) -> None:
     """One process has a profile, or has not; of a group, each is told of."""
     from arenascope.wire.profile_json import read_profile  # noqa: PLC0415
 

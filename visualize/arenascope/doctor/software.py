@@ -14,7 +14,7 @@ from arenascope.doctor.check import Check, Status, read_text
 from arenascope.errors import ArenascopeError
 from arenascope.extras import EXTRAS, line_to_type
 from arenascope.version import version
-from arenascope.wire.arenadump import find_arenadump, run_arenadump
+from arenascope.wire import commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,8 @@ def arenadump() -> Check:
     """The C program: found, able to run, of our version, with all its features."""
     reinstall = "pip install --force-reinstall arenascope"
     try:
-        path = find_arenadump()
-        words = " ".join(run_arenadump(["--version"]).split())
+        path = commands.program()
+        words = " ".join(commands.version().split())
     except ArenascopeError as error:
         return Check("arenadump", Status.MISSING, str(error), reinstall, basic=True)
     found = f"{path}: {words}"

@@ -9,8 +9,9 @@ from typing import Final, Optional
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.private_files import write_json
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.dump import Dump
+from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import DecodeError, decode
 from arenascope.wire.summary import Summary, document_of
 
@@ -18,10 +19,10 @@ DUMP: Final = "dump.arenascope"
 LEDGER: Final = "ledger.json"
 
 
-def take(pid: int, folder: Path, *options: str) -> Optional[str]:
-    """Write the dump and the ledger of a process; why there is none, or None. `options` are arenadump's."""
+def take(pid: int, folder: Path, how: How = DEFAULT) -> Optional[str]:
+    """Write the dump and the ledger of a process; why there is none, or None."""
     try:
-        run_arenadump(["dump", *options, "-o", str(folder / DUMP), "--", str(pid)])
+        commands.dump(str(pid), how, str(folder / DUMP))
         summary = document_of(Dump(str(folder / DUMP)), from_dump=False)
     except ArenascopeError as error:
         return str(error)

@@ -19,6 +19,7 @@ from arenascope.experiment.child import PREFIX, Event, Program
 from arenascope.experiment.expand import expand, expand_all, library
 from arenascope.experiment.sampler import Sampler
 from arenascope.signals import held_back
+from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from arenascope.experiment.procfs import Usage
@@ -215,7 +216,7 @@ class Trial:
         """The program stands still before its end; its threads are gone, or going. Nothing can settle any more."""
         self._end_sample(sampler, times)
         # It is traced by us, so nobody else can stop it, and nothing changes that a snapshot could miss.
-        missing = final_snapshot.take(program.pid, self._folder, "--mode=live")
+        missing = final_snapshot.take(program.pid, self._folder, How(mode="live"))
         self._inspected = {"ledger_missing": missing, "inspected": program.pid}
         program.release()
 

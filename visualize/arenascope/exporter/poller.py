@@ -22,11 +22,12 @@ from arenascope.watch.poll import spent
 from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from arenascope.processes import Identity, Process
     from arenascope.watch.loop import Bell
     from arenascope.watch.process_group import Watched
+    from arenascope.wire.how import How
     from arenascope.wire.policy import Policy
     from arenascope.wire.summary import Summary
 
@@ -70,7 +71,7 @@ def _runs(process: Process) -> bool:
     return now is not None and now.identity == process.identity
 
 
-def inspect(process: Process, how: Sequence[str]) -> Latest | None:
+def inspect(process: Process, how: How) -> Latest | None:
     """None: the process has ended. ArenascopeError: the snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
         summary = parse(printed(str(process.pid), how))
@@ -83,8 +84,8 @@ def inspect(process: Process, how: Sequence[str]) -> Latest | None:
 class Poller:
     """Polls until somebody says stop."""
 
-    def __init__(self, group: Watched, how: Sequence[str], most: int, say: Callable[[str], None]) -> None:
-        """`how`: arenadump's options. `most`: processes of a poll, the largest. `say`: tells the user a line."""
+    def __init__(self, group: Watched, how: How, most: int, say: Callable[[str], None]) -> None:
+        """`most`: processes of a poll, the largest. `say`: tells the user a line."""
         self.group: Final = group
         self.how: Final = how
         self.most: Final = most

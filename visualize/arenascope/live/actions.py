@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import time
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError
 from arenascope.humanize import printable, size
-from arenascope.wire.arenadump import run_arenadump, run_program
+from arenascope.wire import commands
+from arenascope.wire.how import DEFAULT
 from arenascope.wire.trim_result import parse
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ def new_file(process: Process, kind: str) -> str:
 def dump(process: Process) -> str:
     """Write a dump into the current directory."""
     name = new_file(process, "dump")
-    run_arenadump(["dump", "--output", name, "--", str(process.pid)])
+    commands.dump(str(process.pid), DEFAULT, name)
     return f"{name}: written"
 
 
 def report(process: Process) -> str:
-    """Write a report into the current directory. In a program of its own: drawing it takes seconds."""
+    """Write a report into the current directory."""
     name = new_file(process, "html")
-    run_program([sys.executable, "-m", "arenascope", "report", "--output", name, "--", str(process.pid)])
+    commands.report_of(str(process.pid), name)
     return f"{name}: open it in a browser"
 
 
 def trim(process: Process) -> str:
     """Have the process return its free memory."""
-    done = parse(run_arenadump(["trim", "--json", "--", str(process.pid)]))
+    done = parse(commands.trim(str(process.pid)))
     note = f"; {done.note}" if done.note else ""
     if not done.trimmed:
         return f"process {done.pid} was not trimmed (forecast: {size(done.forecast)}){note}"

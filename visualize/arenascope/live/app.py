@@ -19,15 +19,14 @@ from arenascope.live.process_history import Story
 from arenascope.live.profile_jobs import ProfileJobs
 from arenascope.live.scheduler import Hands
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question
-from arenascope.wire.arenadump import leaving
+from arenascope.signals import leaving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from arenascope.live.columns import Choice
     from arenascope.live.process_table import Processes
     from arenascope.live.screens import LinesScreen
     from arenascope.processes import Process
+    from arenascope.wire.how import How
 
 
 class Live(App[int]):
@@ -37,10 +36,8 @@ class Live(App[int]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[Any]] = [Binding("q,ctrl+c,ctrl+q", "leave", priority=False)]
 
-    def __init__(
-        self, machine: Processes, choice: Choice, every: float, first: tuple[Process, Sequence[str]] | None
-    ) -> None:
-        """`first`: begin with this process, inspected with these options of arenadump."""
+    def __init__(self, machine: Processes, choice: Choice, every: float, first: tuple[Process, How] | None) -> None:
+        """`first`: begin with this process, inspected so."""
         super().__init__(ansi_color=True)  # the terminal's own colours; with NO_COLOR none
         self._leaving: Question | None = None  # the question whether to leave
         self.theme = "ansi-dark"
@@ -95,7 +92,7 @@ class Live(App[int]):
         if not leaving.is_set():
             self.call_later(draw)
 
-    def open(self, process: Process, how: Sequence[str] | None = None) -> None:
+    def open(self, process: Process, how: How | None = None) -> None:
         """Show one process."""
         screen = ProcessScreen(self, Story(process, self._machine.machine.how if how is None else how), self.every)
         self.push_screen(screen)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from arenascope.wire import arenadump
+from arenascope.wire import commands
 
 SHARE: Final = 0.01  # of a processor
 START: Final = 2.0  # seconds of processor time for the first snapshots: the start of a program is no part of its share
@@ -15,7 +15,7 @@ DEBT: Final = START / 2  # a snapshot that costs more than this is taken when th
 
 def of_snapshots() -> float:
     """Processor time of this thread, of the programs that were started and have ended, and of the server."""
-    return time.thread_time() + arenadump.seconds_of_children()
+    return time.thread_time() + commands.processor_seconds()
 
 
 class Purse:

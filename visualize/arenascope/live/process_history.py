@@ -17,7 +17,7 @@ from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arenascope.processes import Process
     from arenascope.timeline.store import Taken
     from arenascope.wire.dump import Dump
+    from arenascope.wire.how import How
     from arenascope.wire.summary import Summary
 
 TICKS: Final = 300  # of Rss
@@ -50,8 +51,8 @@ class Profiled(NamedTuple):
 class Story:
     """What is known of it. Another thread may read: each attribute is replaced as a whole."""
 
-    def __init__(self, process: Process, how: Sequence[str]) -> None:
-        """`how`: arenadump's options."""
+    def __init__(self, process: Process, how: How) -> None:
+        """Nothing is known yet."""
         self.process, self.how = process, how
         self.rss: tuple[int, ...] = ()  # the kernel's quick counts, bytes, oldest first
         self.last: Taken | None = None

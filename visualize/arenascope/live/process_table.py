@@ -20,9 +20,10 @@ from arenascope.watch.poll import still
 from arenascope.wire.summary import parse, printed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from arenascope.processes import Identity
+    from arenascope.wire.how import How
     from arenascope.wire.summary import Summary
 
 PAGE: Final = os.sysconf("SC_PAGESIZE")
@@ -115,7 +116,7 @@ def _may_inspect(pid: int) -> bool:
     return True
 
 
-def whole_snapshot(process: Process, how: Sequence[str]) -> Figures | None:
+def whole_snapshot(process: Process, how: How) -> Figures | None:
     """A snapshot. None: the process has ended. ArenascopeError: a snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # remarks would be anywhere on the screen
         summary = parse(printed(str(process.pid), how))
@@ -125,8 +126,8 @@ def whole_snapshot(process: Process, how: Sequence[str]) -> Figures | None:
 class Processes:
     """The processes. `entries` is replaced and never changed: another thread may read it at any time."""
 
-    def __init__(self, how: Sequence[str], only: Callable[[Process], bool] | None = None) -> None:
-        """`how`: arenadump's options. `only`: of which processes."""
+    def __init__(self, how: How, only: Callable[[Process], bool] | None = None) -> None:
+        """`only`: of which processes."""
         self.how, self.only = how, only
         self.entries: dict[Identity, Entry] = {}
         self.kernel_threads = 0

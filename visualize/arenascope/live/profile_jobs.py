@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.live.actions import new_file
+from arenascope.signals import leaving
 from arenascope.watch.poll import still
-from arenascope.wire.arenadump import PROGRAM, find_arenadump, leaving
+from arenascope.wire import commands
 
 if TYPE_CHECKING:
     from arenascope.processes import Identity, Process
 
+PROGRAM: Final = "arenadump"
 NAP: Final = 0.05  # seconds
 LAST: Final = 2.0  # seconds for the profiles to end when the view ends
 MOST: Final = 1 << 16  # bytes of what arenadump says
@@ -32,15 +34,10 @@ class ProfileJob:
         self.file = new_file(process, "profile.dump")
         self.since = time.time()
         self._begun: Final = f"{PROGRAM}: process {process.pid} records who allocates"  # what it says then
-        command = [find_arenadump(), "profile", "--until-eof", "--output", self.file, "--", str(process.pid)]
         # A file takes what it says although nobody reads it.
         self._said = os.memfd_create("arenascope-record", os.MFD_CLOEXEC)
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
-            # In a session of its own: the end of the terminal ends it through us.
-            self._child: Final = subprocess.Popen(
-                command, stdin=pipe, stdout=nothing, stderr=self._said, start_new_session=True
-            )
+            self._child: Final = commands.start_profile(str(process.pid), self.file, self._said)
         except OSError:
             os.close(self._said)
             raise

@@ -12,8 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from arenascope.live.cpu_budget import SHARE, START, Purse, of_snapshots
+from arenascope.signals import leaving
 from arenascope.watch.poll import spent
-from arenascope.wire.arenadump import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

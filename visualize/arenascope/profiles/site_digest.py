@@ -49,7 +49,8 @@ class Stacks:
         if self._snapshots <= 0 and any(key not in self._names for key in listed):
             with suppress(ArenascopeError):  # a snapshot without names is better than none
                 self._learn(
-                    profile or profile_of(read_profile(f"/proc/self/fd/{dump.descriptor}", (), [dump.descriptor]))
+                    profile
+                    or profile_of(read_profile(f"/proc/self/fd/{dump.descriptor}", descriptors=[dump.descriptor]))
                 )
             self._snapshots = NAMES_EVERY
         self._snapshots -= 1

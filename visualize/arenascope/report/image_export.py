@@ -30,7 +30,7 @@ from arenascope.report.map.order import regions
 from arenascope.report.map.page_colours import encoded, linear, rgb
 from arenascope.report.page.compare import changes
 from arenascope.report.page.inputs import PageFacts
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def _heat_maps(snapshot: TakenDump, folder: Path) -> None:
         dump = Path(own) / "dump"
         snapshot.dump.save(dump)
         try:
-            run_arenadump(["png", "-o", str(folder), "--", str(dump)])
+            commands.png(str(dump), str(folder))
         except ArenascopeError as error:
             if error.code != Code.NO_MALLOC:
                 raise

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arenascope.watch.kernel_events import Alarms
     from arenascope.watch.process_group import Watched
     from arenascope.wire.dump import Dump
+    from arenascope.wire.how import How
     from arenascope.wire.summary import Summary
 
 POLL: Final = 1.0  # seconds between two questions whether a limit is met
@@ -102,9 +103,9 @@ class Pace:
 class Deep:
     """When a poll reads all memory, for types and owners: as often as half of the share pays for what this adds."""
 
-    def __init__(self, options: Sequence[str], say: Callable[[str], None]) -> None:
-        """`options`: arenadump's, that such a snapshot has besides. `say`: tells the user a line."""
-        self.options: Final = options
+    def __init__(self, how: How, say: Callable[[str], None]) -> None:
+        """`how`: of such a snapshot. `say`: tells the user a line."""
+        self.how: Final = how
         self.usual: float | None = None  # what a poll without it costs, seconds
         self._say: Final = say
         self._due = 0.0
@@ -135,14 +136,14 @@ class Watch:
         self,
         store: TimelineStore,
         group: Watched,
-        how: Sequence[str],
+        how: How,
         say: Callable[[str], None],
         triggered: TriggeredDumps | None = None,
-        deep: Sequence[str] = (),
+        deep: How | None = None,
     ) -> None:
-        """`how`: arenadump's options. `say`: tells the user a line. `triggered`: keeps dumps.
+        """`say`: tells the user a line. `triggered`: keeps dumps.
 
-        `deep`: options of snapshots that read all memory, which come less often.
+        `deep`: how to take snapshots that read all memory, which come less often.
         """
         self.store, self.group, self.how, self.say, self.triggered = store, group, how, say, triggered
         self.deep = Deep(deep, say) if deep else None
@@ -270,7 +271,7 @@ class Watch:
         """A snapshot; without types and owners where these cannot be had."""
         if deep:
             try:
-                return take(process, [*self.how, *deep.options], keep, self.sites)
+                return take(process, deep.how, keep, self.sites)
             except ArenascopeError as error:
                 if _is_end(error):
                     raise

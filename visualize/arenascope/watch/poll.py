@@ -13,23 +13,22 @@ from arenascope.compare import digest_of
 from arenascope.findings import Facts, judge
 from arenascope.processes import process_at
 from arenascope.timeline.store import Member, Taken
-from arenascope.wire import arenadump
+from arenascope.wire import commands
 from arenascope.wire.snapshot import take_snapshot
 from arenascope.wire.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from arenascope.processes import Process
     from arenascope.profiles.site_digest import Stacks
     from arenascope.wire.dump import Dump
+    from arenascope.wire.how import How
     from arenascope.wire.summary import Summary
 
 
 def spent() -> float:
     """Processor time of this process, of the children that it has waited for, and of its server; seconds."""
     own = resource.getrusage(resource.RUSAGE_SELF)
-    return own.ru_utime + own.ru_stime + arenadump.seconds_of_children()
+    return own.ru_utime + own.ru_stime + commands.processor_seconds()
 
 
 def still(process: Process) -> bool:
@@ -40,7 +39,7 @@ def still(process: Process) -> bool:
 
 def take(
     process: Process,
-    how: Sequence[str],
+    how: How,
     also: Callable[[Process, Summary, Dump], None] | None = None,
     sites: Stacks | None = None,
 ) -> Taken | None:

@@ -9,21 +9,18 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final, NamedTuple
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.signals import held_back
+from arenascope.signals import held_back, leaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROGRAM: Final = "arenadump"
 OVERRIDE: Final = "ARENASCOPE_ARENADUMP"
-leaving: Final = threading.Event()
-"""Set: programs that other threads have started are ended, within a second. Signals reach the first thread alone."""
 
 
 class Ended(NamedTuple):

@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.signals import held_back
+from arenascope.signals import held_back, leaving
 from arenascope.version import version
 from arenascope.wire import arenadump
-from arenascope.wire.arenadump import OVERRIDE, PROGRAM, Ended, find_arenadump, leaving
+from arenascope.wire.arenadump import OVERRIDE, PROGRAM, Ended, find_arenadump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

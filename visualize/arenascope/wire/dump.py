@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arenascope.errors import ArenascopeError, Code, DumpError
+from arenascope.wire import commands
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.arenadump import run_arenadump
 from arenascope.wire.dump_records import SECTIONS, SINGLE, Sections
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _checked(paths: Sequence[str]) -> Iterator[list[int]]:
             stack.callback(os.close, descriptors[-1])
         names = {f"/proc/self/fd/{fd}": path for fd, path in zip(descriptors, paths)}
         try:
-            run_arenadump(["check", "--", *names], descriptors)
+            commands.check(list(names), descriptors)
         except ArenascopeError as error:
             words = _DESCRIPTOR.sub(lambda name: names.get(name[0], name[0]), str(error))
             raise DumpError(error.code, words) from None

@@ -8,7 +8,7 @@ What is not known, or does not apply, is None.
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Duration, Positive, Unsigned, keywords
 
@@ -49,5 +49,4 @@ class Policy(NamedTuple):
 
 def ask(pid: int, patience: float) -> Policy:
     """Asks the agent in that process, which has so many seconds for each answer. ArenascopeError: it gives none."""
-    printed = run_arenadump(["policy", "--json", f"--timeout={patience}s", "--", str(pid)])
-    return answer(Policy, document(printed, SCHEMA), SCHEMA)
+    return answer(Policy, document(commands.policy(pid, f"{patience}s"), SCHEMA), SCHEMA)

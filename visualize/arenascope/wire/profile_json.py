@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import count
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.graph import GraphTarget, Sum
+from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Positive, Unsigned
 from arenascope.wire.profile import (
@@ -189,10 +190,9 @@ class ReadProfile(NamedTuple):
         return HOOKED[self.hooks]
 
 
-def read_profile(target: str, how: Sequence[str] = (), descriptors: Sequence[int] = ()) -> ReadProfile:
-    """What arenadump says of a target; `how` and `descriptors` are for run_arenadump."""
-    text = run_arenadump(["sites", "--json", *how, "--", target], descriptors)
-    return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
+def read_profile(target: str, how: How = DEFAULT, descriptors: Sequence[int] = ()) -> ReadProfile:
+    """What arenadump says of a target. `descriptors`: open files of ours that it gets."""
+    return answer(ReadProfile, document(commands.sites(target, how, descriptors), SCHEMA), SCHEMA)
 
 
 def profile_of(read: ReadProfile) -> Profile:

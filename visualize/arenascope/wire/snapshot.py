@@ -8,9 +8,11 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
+from arenascope.wire import commands
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.arenadump import run_arenadump, to_stderr
+from arenascope.wire.arenadump import to_stderr
 from arenascope.wire.dump import Dump
+from arenascope.wire.how import DEFAULT, How
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,27 +42,27 @@ def is_dump(target: str) -> bool:
         os.close(fd)
 
 
-def take_snapshot(target: str, options: Sequence[str] = ()) -> TakenDump:
-    """Inspect the target; a dump file is opened as it is. `options` are arenadump's ("--chunks", "--mode=live").
+def take_snapshot(target: str, how: How = DEFAULT) -> TakenDump:
+    """Inspect the target; a dump file is opened as it is.
 
     What arenadump remarks on stderr is passed on; its failure is an ArenascopeError with its exit code and its words.
     The dump has no name: the mapping alone keeps it.
     """
-    (snapshot,) = take_all([(target, options)])
+    (snapshot,) = take_all([(target, how)])
     return snapshot
 
 
-def take_all(asked: Sequence[tuple[str, Sequence[str]]], remark: Callable[[str], None] = to_stderr) -> list[TakenDump]:
-    """As take_snapshot() of each target and its options. arenadump starts once for all the dump files."""
+def take_all(asked: Sequence[tuple[str, How]], remark: Callable[[str], None] = to_stderr) -> list[TakenDump]:
+    """As take_snapshot() of each target. arenadump starts once for all the dump files."""
     paths = [target for target, _ in asked if is_dump(target)]
     dumps = iter(Dump.opened(paths) if paths else ())
     return [
-        TakenDump(next(dumps), from_dump=True) if target in paths else _taken(target, options, remark)
-        for target, options in asked
+        TakenDump(next(dumps), from_dump=True) if target in paths else _taken(target, how, remark)
+        for target, how in asked
     ]
 
 
-def _taken(target: str, options: Sequence[str], remark: Callable[[str], None]) -> TakenDump:
+def _taken(target: str, how: How, remark: Callable[[str], None]) -> TakenDump:
     with tempfile.TemporaryFile() as file:
-        run_arenadump(["dump", *options, "-o", "-", "--", target], output=file.fileno(), remark=remark)
+        commands.dump(target, how, "-", stdout=file.fileno(), remark=remark)
         return TakenDump(Dump(target, file.fileno()), from_dump=False)

@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
 from arenascope.wire.graph import Sum
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Unsigned
@@ -109,7 +109,7 @@ class Trace(NamedTuple):
 
 def printed(path: str) -> str:
     """What arenadump says of a record's file."""
-    return run_arenadump(["trace", "--json", "--", path])
+    return commands.trace(path)
 
 
 def parse(text: str) -> Trace:

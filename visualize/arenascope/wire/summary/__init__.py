@@ -6,11 +6,11 @@ What is not known is None; the rows of a ledger are those of rows.py.
 
 # As decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.version import version
-from arenascope.wire.arenadump import run_arenadump
+from arenascope.wire import commands
+from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Bounds, Unsigned
 from arenascope.wire.summary.findings import Judged
@@ -143,9 +143,9 @@ def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:
     return found
 
 
-def printed(target: str, options: Sequence[str] = ()) -> str:
-    """What arenadump prints of a target, a PID, a core or a dump file: JSON. `options` are its own ("--mode=live")."""
-    return run_arenadump(["summary", "--json", *options, "--", target])
+def printed(target: str, how: How = DEFAULT) -> str:
+    """What arenadump prints of a target, a PID, a core or a dump file: JSON."""
+    return commands.summary(target, how)
 
 
 def parse(text: str) -> Summary:
@@ -162,7 +162,7 @@ def document_of(dump: "Dump", *, from_dump: bool = True) -> dict[str, Any]:
     if not text or dump.string(dump.meta["tool_version"]) != version():
         # By its descriptor: the file may have no name any more, or another file its name.
         name = f"/proc/self/fd/{dump.descriptor}"
-        text = run_arenadump(["summary", "--json", "--", name], descriptors=(dump.descriptor,))
+        text = commands.summary(name, descriptors=(dump.descriptor,))
     made = document(text, SCHEMA)
     kind = made["target"]["dump_of"] or made["target"]["kind"]
     made["target"] |= {"kind": "dump", "dump_of": kind} if from_dump else {"kind": kind, "dump_of": None}
