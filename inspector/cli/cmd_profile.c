@@ -10,7 +10,7 @@
 #include "inject/load_recorder.h"
 #include "inject/mapping_limit.h"
 #include "profile/head.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 #include "target/procfs.h"
 
 #include <errno.h>

@@ -3,10 +3,14 @@
 // nothing of its code is patched, and no signal is needed that the application might catch, block or ignore. Should we be
 // dead by then, as_call_prepare has prepared what follows.
 #define _GNU_SOURCE
+#include "inject/call.h"
 #include "inject/call_arch.h"
+#include "inject/call_write.h"
 #include "inject/loader_wait.h"
 #include "target/process/clone/machine.h"
+#include "target/process/stop/await.h"
 #include "target/process/stop/pending.h"
+#include "target/process/stop/registers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,46 +22,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-// By words, each in one piece where it is on one page: so is a jump at a function's entry.
-static bool poke(pid_t tid, uint64_t address, const uint8_t *bytes, size_t length)
-{
-    enum { LEAST_PAGE = 4096 };
-    long word;
-    for (size_t take = 0; length > 0; address += take, bytes += take, length -= take) {
-        uint64_t at = address % LEAST_PAGE > LEAST_PAGE - sizeof word ? address & -(uint64_t)sizeof word : address;
-        size_t skip = (size_t)(address - at);
-        take = length < sizeof word - skip ? length : sizeof word - skip;
-        errno = 0;
-        word = ptrace(PTRACE_PEEKDATA, tid, at, NULL);
-        if (errno != 0)
-            return false;
-        memcpy((uint8_t *)&word + skip, bytes, take);
-        if (ptrace(PTRACE_POKEDATA, tid, at, word) != 0)
-            return false;
-    }
-    return true;
-}
-
-bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, const void *bytes, size_t length,
-                   struct as_error *err)
-{
-    char name[48];
-    uint64_t mask;
-    snprintf(name, sizeof name, "task/%d/mem", tid);
-    AS_CLEANUP_FD int fd = openat(p->proc_fd, name, O_WRONLY | O_CLOEXEC);
-    // An exec by another thread would have ended this one: held still, it proves that the memory which was opened is not
-    // another program's, one perhaps with rights that the target has not.
-    if (fd >= 0 && ptrace(PTRACE_GETSIGMASK, tid, sizeof mask, &mask) != 0)
-        return as_fail(err, AS_TARGET_GONE, "thread %d of process %d ended before its memory was written", tid,
-                       p->base.pid);
-    if (fd >= 0 && pwrite(fd, bytes, length, (off_t)address) == (ssize_t)length)
-        return true;
-    // To code nobody may write that way, where the kernel was told so (proc_mem.force_override=never, since Linux 6.12).
-    if (fd < 0 || errno != EIO || !poke(tid, address, bytes, length))
-        return as_fail_errno(err, AS_DENIED, "the memory of process %d cannot be written", p->base.pid);
-    return true;
-}
 
 #define STEP_NS UINT64_C(1000000) // between two snapshots of whether a call takes long
 
@@ -103,10 +67,10 @@ static uint64_t mask_during_call(uint64_t own)
 }
 
 // Waits for a stop. When it takes long, that is told once, and the thread is stopped again and again, for a snapshot of where it is.
-static bool await(const struct as_call *call, struct progress *at, int *stop)
+static bool await(const struct as_function_call *call, struct progress *at, int *stop)
 {
     pid_t tid = call->remote->tid;
-    while (as_remote_await(tid, as_now_ns() + STEP_NS, stop)) {
+    while (as_tracee_await(tid, as_now_ns() + STEP_NS, stop)) {
         if (*stop != 0)
             return true;
         bool yields = call->yield && !at->reported && as_loader_wait_is_due(call->yield);
@@ -138,7 +102,7 @@ static void read_handler_stack(pid_t tid, uint64_t sp, struct as_range *out)
 }
 
 // Has the thread left the call? Then its stack pointer is neither on the call's stack nor on that of a signal handler of its own.
-static bool has_left(const struct as_call *call, struct progress *at)
+static bool has_left(const struct as_function_call *call, struct progress *at)
 {
     struct as_registers now;
     if (!as_registers_read(call->remote->tid, &now) || (now.sp > call->stack && now.sp <= call->stack_top))
@@ -151,7 +115,7 @@ static bool has_left(const struct as_call *call, struct progress *at)
 // The signal with which a thread goes on that was about to receive `signal`. Handlers run on our stack, or on their own, and
 // return to where the function was. With its own number a signal keeps its siginfo, by which libc knows SIGSETXID for its own.
 // A fault that a process has sent has time: given to a thread that blocks it, the kernel queues it as it was.
-static int pass_on(const struct as_call *call, struct progress *at, int signal)
+static int pass_on(const struct as_function_call *call, struct progress *at, int signal)
 {
     struct as_remote *r = call->remote;
     siginfo_t info = {0};
@@ -174,7 +138,8 @@ static int pass_on(const struct as_call *call, struct progress *at, int signal)
 }
 
 // Lets the thread run until the function has returned: until it enters the kernel from there. Or until it is seen to have left.
-static bool run(const struct as_call *call, const struct as_call_setup *launch, struct progress *at, uint64_t *result)
+static bool run(const struct as_function_call *call, const struct as_call_setup *launch, struct progress *at,
+                uint64_t *result)
 {
     struct as_remote *r = call->remote;
     int deliver = 0;
@@ -205,13 +170,13 @@ static bool run(const struct as_call *call, const struct as_call_setup *launch, 
 
 // From a stop at a system call to one where the kernel, as the thread goes on, inspects what it was doing again. The thread
 // gets `deliver`, and, where it is at work of its own again, whatever else comes.
-static bool step_to_delivery(const struct as_call *call, int deliver)
+static bool step_to_delivery(const struct as_function_call *call, int deliver)
 {
     struct as_remote *r = call->remote;
     int stop;
     ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
     do {
-        if (ptrace(PTRACE_CONT, r->tid, 0, (long)deliver) != 0 || !as_remote_await(r->tid, UINT64_MAX, &stop))
+        if (ptrace(PTRACE_CONT, r->tid, 0, (long)deliver) != 0 || !as_tracee_await(r->tid, UINT64_MAX, &stop))
             return false;
         deliver = r->left && stop >> 8 == 0 && stop != AS_SYSCALL_STOP ? stop : 0;
         if (!r->left && stop >> 8 == 0 && stop != AS_SYSCALL_STOP)
@@ -222,7 +187,7 @@ static bool step_to_delivery(const struct as_call *call, int deliver)
 
 // A thread that has left the call runs code of the program's, which may have set the mask, as siglongjmp does. If not, it still
 // has the call's. Its registers are its own, and the call's stack stays: what is there leads back to where the call began.
-static bool let_go(const struct as_call *call, const struct progress *at)
+static bool let_go(const struct as_function_call *call, const struct progress *at)
 {
     struct as_remote *r = call->remote;
     uint64_t closed = at->mask & ~(r->mask | as_signal_bit(SIGKILL) | as_signal_bit(SIGSTOP)); // which nobody blocks
@@ -236,7 +201,7 @@ static bool let_go(const struct as_call *call, const struct progress *at)
 }
 
 // The registers that lead to our stack come last: until then, should we be killed, the thread gets all of this back by itself.
-static bool put_back(const struct as_call *call, const struct as_call_setup *launch, struct as_error *err)
+static bool put_back(const struct as_function_call *call, const struct as_call_setup *launch, struct as_error *err)
 {
     struct as_remote *r = call->remote;
     return as_call_restore(launch, r) &&
@@ -246,7 +211,7 @@ static bool put_back(const struct as_call *call, const struct as_call_setup *lau
            ptrace(PTRACE_SETOPTIONS, r->tid, 0, r->options) == 0;
 }
 
-bool as_call_shelter(const struct as_call *call, struct as_error *err)
+bool as_call_shelter(const struct as_function_call *call, struct as_error *err)
 {
     struct as_call_setup launch;
     struct as_remote *r = call->remote;
@@ -259,7 +224,7 @@ bool as_call_shelter(const struct as_call *call, struct as_error *err)
     return true;
 }
 
-bool as_call(const struct as_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
+bool as_call(const struct as_function_call *call, uint64_t function, const uint64_t arguments[3], uint64_t *result,
              struct as_error *err)
 {
     struct as_remote *r = call->remote;

@@ -6,6 +6,7 @@
 
 #if defined(__aarch64__)
 
+#include "inject/call_write.h"
 #include "inject/sigreturn_frame_aarch64.h"
 #include "target/process/clone/machine.h"
 #include "target/process/stop/aarch64.h"
@@ -18,7 +19,7 @@
 
 enum { RESTORER_BYTES = 8 };
 
-bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err)
+bool as_call_prepare(struct as_call_setup *launch, const struct as_function_call *call, struct as_error *err)
 {
     const struct as_remote *r = call->remote;
     struct user_fpsimd_struct vectors;

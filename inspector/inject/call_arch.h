@@ -3,7 +3,7 @@
 // Internal to inject/.
 #pragma once
 
-#include "inject/call.h"
+#include "inject/call_state.h"
 
 // Where the ucontext is, from the stack pointer of a signal handler's first instruction on.
 #if defined(__x86_64__)
@@ -22,7 +22,7 @@ struct as_call_setup {
 
 // Keeps the registers that as_remote_begin does not, and writes what the function finds above it on its stack. False: AS_TARGET_GONE, or
 // AS_DENIED, AS_UNSUPPORTED: nothing was changed, and why.
-bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err);
+bool as_call_prepare(struct as_call_setup *launch, const struct as_function_call *call, struct as_error *err);
 // Has the thread call the function when it goes on. False: it has been killed.
 bool as_launch_set(const struct as_call_setup *launch, const struct as_remote *r, uint64_t function,
                    const uint64_t arguments[3]);

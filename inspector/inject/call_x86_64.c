@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 
+#include "inject/call_write.h"
 #include "target/process/clone/machine.h"
 
 #include <elf.h>
@@ -40,7 +41,7 @@ static bool vectors_read(const struct as_remote *r, struct as_call_setup *launch
                    r->tid, launch->state_size);
 }
 
-bool as_call_prepare(struct as_call_setup *launch, const struct as_call *call, struct as_error *err)
+bool as_call_prepare(struct as_call_setup *launch, const struct as_function_call *call, struct as_error *err)
 {
     const struct as_remote *r = call->remote;
     struct user_regs_struct regs;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 // The agent is loaded, and its thread started, by a thread that has no filter: is there one? `everywhere`: what is asked for runs in
 // all threads, as the recorder does, and no thread may have a filter. False: AS_UNSUPPORTED, or AS_TARGET_GONE.

@@ -3,7 +3,9 @@
 #include "inject/find_thread.h"
 #include "target/process/clone/remote.h"
 #include "target/process/read/filters.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"
+#include "target/process/stop/registers.h"
 
 #include <stdio.h>
 #include <time.h>

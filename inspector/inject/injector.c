@@ -5,8 +5,11 @@
 #include "inject/injector.h"
 #include "control/protocol.h"
 #include "inject/call.h"
+#include "inject/call_write.h"
 #include "inject/find_thread.h"
 #include "inject/loader_wait.h"
+#include "target/process/clone/supervisor.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/pending.h"
 
 #include <errno.h>
@@ -86,9 +89,9 @@ static void say_stuck(void *context)
     }
 }
 
-static struct as_call call_of(struct injector *c)
+static struct as_function_call call_of(struct injector *c)
 {
-    return (struct as_call){
+    return (struct as_function_call){
         .process = c->p,
         .way = &c->payload->plan->way,
         .remote = &c->remote,
@@ -122,7 +125,7 @@ static bool has_left(struct injector *c, struct as_error *err)
 static bool invoke(struct injector *c, const char *doing, uint64_t function, uint64_t first, uint64_t second,
                    uint64_t *result, struct as_error *err)
 {
-    struct as_call call = call_of(c);
+    struct as_function_call call = call_of(c);
     const uint64_t arguments[3] = {first, second};
     call.yield = function == c->payload->plan->dlopen ? &c->yield : NULL;
     c->doing = doing;
@@ -288,7 +291,7 @@ static bool load_and_wake(struct injector *c, struct as_error *err)
     uint64_t result = 0;
     if (!find_errno(c, err))
         return false;
-    const struct as_call call = call_of(c);
+    const struct as_function_call call = call_of(c);
     if (!as_call_shelter(&call, err))
         return false;
     c->outcome.result.how = wake == 0 ? AS_INJECT_LOADED : AS_INJECT_WOKEN;

@@ -3,7 +3,7 @@
 #include "inject/load_recorder.h"
 #include "base/memory.h"
 #include "libc/elf.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

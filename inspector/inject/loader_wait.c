@@ -7,6 +7,8 @@
 // one thing: a variable of the thread's says where, on our stack, to go in case of an error.
 #define _GNU_SOURCE
 #include "inject/loader_wait.h"
+#include "inject/call_write.h"
+#include "target/process/stop/registers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

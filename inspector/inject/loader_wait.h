@@ -2,7 +2,6 @@
 // Taking a thread out of dlopen again while it waits for the loader's lock and has not got it. Internal to inject/.
 #pragma once
 
-#include "inject/call.h"
 #include "inject/plan.h"
 
 enum { // bytes of the thread's variables, on both sides of the thread pointer

@@ -6,7 +6,7 @@
 #include "control/protocol.h"
 #include "inject/sigreturn_frame.h"
 #include "libc/libc.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 typedef AS_VEC(struct as_range) as_range_vec;
 

@@ -7,7 +7,10 @@
 // breakpoint that is a perf event goes with the last who has it open, as we do when we are killed.
 #define _GNU_SOURCE
 #include "inject/plan.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/pending.h"
+#include "target/process/stop/quiesce.h"
+#include "target/process/stop/registers.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>

@@ -18,6 +18,8 @@
 #define _GNU_SOURCE
 #include "inject/thread_safety_arch.h"
 #include "target/process/clone/remote.h"
+#include "target/process/stop/quiesce.h"
+#include "target/process/stop/registers.h"
 
 #include <stdio.h>
 #include <string.h>

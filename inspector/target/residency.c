@@ -143,22 +143,6 @@ bool as_target_read_residency_map(struct as_target *t, struct as_error *err)
     return settled || read_residency(t, &settled, err);
 }
 
-size_t as_residency_run_from(const struct as_target *t, uint64_t address)
-{
-    size_t low = 0;
-    size_t count = t->residency.runs.count;
-    while (count > 0) {
-        size_t half = count / 2;
-        if (t->residency.runs.items[low + half].end <= address) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    return low;
-}
-
 static void fill_residency(const struct as_target *t, uint64_t start, uint64_t end, uint8_t *pages)
 {
     memset(pages, 0, (end - start) / t->page_size);

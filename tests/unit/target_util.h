@@ -3,7 +3,7 @@
 #pragma once
 
 #include "support/check.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 #include "target/target.h"
 
 #include <errno.h>

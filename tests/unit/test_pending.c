@@ -3,8 +3,10 @@
 // which no mask holds back.
 #define _GNU_SOURCE
 #include "target/process/clone/remote.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"
 #include "target/process/stop/pending.h"
+#include "target/process/stop/registers.h"
 #include "target_util.h"
 
 #include <linux/audit.h>
@@ -225,7 +227,7 @@ int main(void)
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, NULL); // as as_remote_await wants it
+    sigprocmask(SIG_BLOCK, &child, NULL); // as as_tracee_await wants it
     alarm(200);
     shared = share(sizeof *shared);
     test_a_fault();

@@ -3,6 +3,7 @@
 // happens when it is not what it was.
 #define _GNU_SOURCE
 #include "target/process/clone/remote.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"
 #include "target_util.h"
 
@@ -308,7 +309,7 @@ int main(void)
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, NULL); // as as_remote_await wants it
+    sigprocmask(SIG_BLOCK, &child, NULL); // as as_tracee_await wants it
     alarm(100);
     ready = share(sizeof *ready);
     CHECK(pipe(pipe_ends) == 0);

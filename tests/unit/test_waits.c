@@ -3,7 +3,9 @@
 // goes on as if nobody had inspected; one with a limit does not begin anew with all of its time.
 #define _GNU_SOURCE
 #include "target/process/clone/remote.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"
+#include "target/process/stop/registers.h"
 #include "target_util.h"
 
 #include <linux/aio_abi.h>

@@ -5,6 +5,7 @@
 #include "inject/entry/entry_guard.h"
 #include "inject/entry/entry_patch.h"
 #include "target/process/clone/remote.h"
+#include "target/process/clone/supervisor.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,11 @@
 // these writes, each function either is as it was or leads to its hook, and the page says which bytes it had.
 #include "inject/entry/entry_patch.h"
 #include "inject/call.h"
+#include "inject/call_write.h"
 #include "inject/entry/instruction.h"
+#include "target/process/stop/freeze.h"
+#include "target/process/stop/quiesce.h"
+#include "target/process/stop/registers.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "recorder/entry_page.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 struct as_entry_plan {
     uint64_t address;                              // of the page

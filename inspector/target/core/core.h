@@ -48,7 +48,9 @@ static inline struct as_core *as_core_of(struct as_target *t)
 const struct as_segment *as_core_segment_at(const struct as_core *c, uint64_t address);
 // How many bytes of the segment are really in the file: fewer than `size` when it is truncated.
 uint64_t as_core_stored(const struct as_core *c, const struct as_segment *s);
-// Reads up to `length` bytes of the file; returns how many.
+// Reads up to `length` bytes of a file from `offset` on; returns how many.
+size_t as_core_read_file(int fd, uint64_t offset, void *buffer, size_t length);
+// The same of the core.
 size_t as_core_pread(const struct as_core *c, uint64_t offset, void *buffer, size_t length);
 
 // headers.c

@@ -2,6 +2,9 @@
 // A live process, inspected from outside through /proc and process_vm_readv.
 #define _GNU_SOURCE
 #include "target/process/process.h"
+#include "target/process/clone/clone_target.h"
+#include "target/process/read/pagemap.h"
+#include "target/process/stop/quiesce.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -360,7 +363,7 @@ static const struct as_target_ops process_ops = {
     .stop.stop = as_process_stop,
     .stop.stop_clean = as_process_stop_clean,
     .stop.fork = as_process_fork,
-    .stop.resume = as_process_resume,
+    .stop.resume = as_process_let_go,
     .stop.intact = as_process_intact,
     .close = as_process_close,
     .memory.gather = as_process_gather,

@@ -11,8 +11,11 @@
 #define _GNU_SOURCE
 #include "target/process/clone/clone.h"
 #include "target/process/clone/remote.h"
+#include "target/process/stop/await.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"
 #include "target/process/stop/pending.h"
+#include "target/process/stop/registers.h"
 #include "target/process/stop/restart.h"
 
 #include <errno.h>
@@ -173,7 +176,7 @@ void as_clone_find(struct as_process *p, struct as_made *made)
 bool as_clone_hold(pid_t pid)
 {
     int stop;
-    if (!as_remote_await(pid, UINT64_MAX, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
+    if (!as_tracee_await(pid, UINT64_MAX, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
         return false;
     // When memory runs out, the clone is to be killed, not the target, which inspects as large.
     char name[48];

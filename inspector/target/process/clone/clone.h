@@ -3,7 +3,7 @@
 // process all of this runs.
 #pragma once
 
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 struct as_made {
     pid_t pid;                   // the clone's, in our PID namespace; 0: there is none

@@ -2,7 +2,8 @@
 // Whether there is room for a clone. Each page that the target writes while the clone exists is copied, and the copy is charged to the
 // target's memory cgroup. At most that is all of its private memory: how fast it writes does not matter then. It is no proof against other
 // processes of the cgroup, nor against what the target allocates meanwhile: clone_watch.c is.
-#include "target/process/process.h"
+#include "target/process/clone/clone_room.h"
+#include "target/process/read/live_process.h"
 #include "target/process/read/room.h"
 
 #include <stdio.h>

@@ -6,8 +6,12 @@
 // have no private copies (the kernel fills them in on demand), and what the program keeps from its children (MADV_DONTFORK,
 // MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/clone/clone_target.h"
+#include "target/process/clone/clone_room.h"
+#include "target/process/clone/supervisor.h"
+#include "target/process/read/live_process.h"
 #include "target/process/read/room.h"
+#include "target/process/stop/freeze.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,12 +120,6 @@ static bool start_supervisor(struct as_process *p, const struct as_critical *cri
     return true;
 }
 
-bool as_process_is_guarded(const struct as_process *p)
-{
-    char byte;
-    return recv(p->clone.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
-}
-
 // Closes our end, upon which the supervisor cleans up, and waits for it.
 static void end_supervisor(struct as_process *p)
 {
@@ -190,6 +188,34 @@ static void change_view(struct as_process *p)
     p->clone.view_tid = tid;
     p->verdict_start = AS_UNKNOWN;
     p->occupied_start = AS_UNKNOWN;
+}
+
+// Has the supervisor let go of the target, or do away with its clone: what is read from now on is the target's own again.
+// Waits until it has finished, or for some seconds.
+static void dismiss(struct as_process *p)
+{
+    if (p->clone.pid != 0) {
+        change_view(p);
+        p->clone.pid = 0;
+    }
+    as_close_fd(&p->clone.view_fd);
+    as_close_fd(&p->clone.mem_fd);
+    as_close_fd(&p->clone.pagemap_fd);
+    end_supervisor(p);
+    if (p->reads->over)
+        p->base.stop.let_go = p->reads->why;
+    p->reads->over = false;
+}
+
+void as_process_let_go(struct as_target *t)
+{
+    struct as_process *p = as_process_of(t);
+    if (p->clone.supervisor == 0) {
+        as_process_resume(t);
+        return;
+    }
+    dismiss(p);
+    t->stop.active = false;
 }
 
 static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)
@@ -402,7 +428,7 @@ bool as_process_stop_clean(struct as_target *t, const struct as_critical *critic
         ok = as_process_refresh_maps(p, !t->counts.pending, err);
     }
     if (!ok)
-        as_process_resume(t);
+        as_process_let_go(t);
     return ok;
 }
 
@@ -427,25 +453,10 @@ bool as_process_fork(struct as_target *t, const struct as_critical *critical, st
         ok = read_mappings(p, as_now_ns(), err);
     }
     if (!ok) {
-        as_process_dismiss(p);
+        dismiss(p);
         t->stop.active = false;
         if (t->stop.let_go) // then whatever failed did so for that
             return as_fail(err, AS_NO_MEMORY, "%s", t->stop.let_go);
     }
     return ok;
-}
-
-void as_process_dismiss(struct as_process *p)
-{
-    if (p->clone.pid != 0) {
-        change_view(p);
-        p->clone.pid = 0;
-    }
-    as_close_fd(&p->clone.view_fd);
-    as_close_fd(&p->clone.mem_fd);
-    as_close_fd(&p->clone.pagemap_fd);
-    end_supervisor(p);
-    if (p->reads->over)
-        p->base.stop.let_go = p->reads->why;
-    p->reads->over = false;
 }

@@ -7,8 +7,10 @@
 // stopped, all reads end, the clone is killed, its end awaited, and then the target runs on. (With 12 to 60 MiB left and a
 // target that writes all the time, 0 of 24 were killed that way; without the stop 7 of 8.)
 #define _GNU_SOURCE
+#include "target/process/clone/clone_watch.h"
 #include "target/process/clone/clone.h"
 #include "target/process/read/room.h"
+#include "target/process/stop/freeze.h"
 #include "target/process/stop/restart.h"
 
 #include <errno.h>

@@ -3,9 +3,8 @@
 // machine_aarch64.c. Internal to target/ and inject/.
 #pragma once
 
-#include "target/process/clone/remote.h"
-
-#include <signal.h>
+#include "target/process/clone/remote_thread.h"
+#include "target/process/stop/syscall_stop.h"
 
 // A system call instruction, and on what multiple of bytes instructions begin.
 #if defined(__x86_64__)
@@ -14,29 +13,13 @@
         0x0f, 0x05                                                                                                     \
     }
 enum { AS_SYSCALL_BYTES = 2, AS_CODE_ALIGNMENT = 1 };
-static const uint32_t AS_AUDIT_ARCH = 0xc000003e; // AUDIT_ARCH_X86_64 (linux/audit.h)
 #elif defined(__aarch64__)
 #define AS_SYSCALL_CODE                                                                                                \
     {                                                                                                                  \
         0x01, 0x00, 0x00, 0xd4                                                                                         \
     }
 enum { AS_SYSCALL_BYTES = 4, AS_CODE_ALIGNMENT = 4 };
-static const uint32_t AS_AUDIT_ARCH = 0xc00000b7; // AUDIT_ARCH_AARCH64
 #endif
-
-// What a tracer is told of a thread that stands at a system call (linux/ptrace.h: struct ptrace_syscall_info), which older headers lack.
-static const int AS_GET_SYSCALL_INFO = 0x420e;
-enum { AS_AT_ENTRY = 1, AS_AT_EXIT = 2 };
-struct as_syscall_information {
-    uint8_t kind, pad[3];
-    uint32_t arch; // as AS_AUDIT_ARCH
-    uint64_t instruction, stack;
-    int64_t value; // the call's number, or its result
-    uint64_t rest[8];
-};
-
-// A stop at the entry or the exit of a system call, by PTRACE_O_TRACESYSGOOD.
-enum { AS_SYSCALL_STOP = SIGTRAP | 0x80 };
 
 // Reads r->saved, and brings the thread to where it can make system calls for us and be put back. False: AS_TARGET_GONE, or AS_UNSUPPORTED,
 // as it was.
@@ -53,16 +36,11 @@ void as_machine_turn_away(const struct as_remote *r);
 // Gets what the call returns at whose exit the thread is. False: it has been killed.
 bool as_machine_result(const struct as_remote *r, int64_t *result);
 
-// Blocks all of its signals. False: it has been killed.
-bool as_remote_block(const struct as_remote *r);
 // Where it makes calls for us.
 static inline uint64_t as_machine_instruction(const struct as_remote *r)
 {
     return r->shelter.instruction != 0 ? r->shelter.instruction : r->instruction;
 }
-
-// Lets the thread run to a stop of that kind, past all others. False: it has been killed.
-bool as_remote_run_until(struct as_remote *r, int request, int wanted);
 
 #if defined(__aarch64__)
 // Has a thread that is at the entry of a call make none, and go on at `pc` with its other registers as they are. (The kernel does not let

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What is the same on every architecture; machine.h is what is not.
 #define _GNU_SOURCE
+#include "target/process/clone/remote.h"
 #include "target/process/clone/machine.h"
 #include "target/process/read/filters.h"
 #include "target/process/stop/pending.h"
+#include "target/process/stop/registers.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -19,33 +21,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-bool as_remote_await(pid_t tid, uint64_t deadline_ns, int *stop)
-{
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/stat", tid);
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    for (;;) {
-        siginfo_t info = {0};
-        int got = waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL | WNOHANG);
-        *stop = info.si_status;
-        if (got == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED))
-            return true;
-        // The end of a group's leader is not told before its other threads, which we hold as well, have been waited for:
-        // one must not wait for it (as_process_resume does, for all).
-        struct as_proc_stat stat;
-        if ((got != 0 && errno != EINTR) || info.si_pid != 0 || !as_proc_stat(AT_FDCWD, name, &stat) ||
-            as_proc_is_dead(stat.state))
-            return false;
-        if (deadline_ns != UINT64_MAX && as_now_ns() > deadline_ns) {
-            *stop = 0;
-            return true;
-        }
-        sigtimedwait(&child, NULL, &(struct timespec){.tv_nsec = 2000000});
-    }
-}
 
 // The kernel's interface, which older headers lack (linux/ptrace.h).
 static const int GET_RSEQ_CONFIGURATION = 0x420f;
@@ -64,47 +39,6 @@ static const uint8_t SYSCALL[AS_SYSCALL_BYTES] = AS_SYSCALL_CODE;
 static bool fail_as_gone(pid_t tid, struct as_error *err)
 {
     return as_fail(err, AS_TARGET_GONE, "thread %d was killed while it stood still", tid);
-}
-
-// Waits for the next stop. A call that lasts too long is told to end: what waits for an event does, and the thread can be put back. If
-// it does not end, that is said, and it is waited for.
-static bool await_stop(struct as_remote *r, int *stop)
-{
-    while (as_remote_await(r->tid, r->deadline_ns, stop)) {
-        if (*stop != 0)
-            return true;
-        r->deadline_ns = r->interrupted ? UINT64_MAX : as_now_ns() + r->limit_ns;
-        if (!r->interrupted)
-            ptrace(PTRACE_INTERRUPT, r->tid, 0, 0);
-        else if (r->late)
-            r->late(r->context);
-        r->interrupted = true;
-    }
-    return false;
-}
-
-// Lets the thread run to a stop of the kind that is wanted, past all others. Blocked as its signals are, the only one
-// that can come is SIGSTOP: it is kept for the end.
-bool as_remote_run_until(struct as_remote *r, int request, int wanted)
-{
-    for (;;) {
-        int stop;
-        if (ptrace(request, r->tid, 0, 0) != 0 || !await_stop(r, &stop))
-            return false;
-        if (stop == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) {
-            unsigned long pid = 0;
-            ptrace(PTRACE_GETEVENTMSG, r->tid, 0, &pid);
-            r->born = (pid_t)pid;
-        } else if (stop >> 8 == 0 && stop != AS_SYSCALL_STOP) {
-            r->signal = stop;
-        }
-        if (stop == wanted)
-            return true;
-        // A signal is as good a place as our interrupt to put the registers back: the kernel goes on from both alike.
-        if (wanted == (SIGTRAP | PTRACE_EVENT_STOP << 8) && stop != AS_SYSCALL_STOP &&
-            (stop >> 8 == 0 || stop >> 8 == PTRACE_EVENT_STOP))
-            return true;
-    }
 }
 
 bool as_remote_in_sequence(const struct as_tracee *tracee)
@@ -168,12 +102,6 @@ bool as_remote_begin(struct as_remote *r, const struct as_process *p, const stru
         return true;
     ptrace(PTRACE_SETOPTIONS, r->tid, 0, 0);
     return false;
-}
-
-bool as_remote_block(const struct as_remote *r)
-{
-    uint64_t every = UINT64_MAX;
-    return ptrace(PTRACE_SETSIGMASK, r->tid, sizeof every, &every) == 0;
 }
 
 // The mask first: with the registers of ours and a shelter the thread gets both back by itself, with its own and our mask it does not.

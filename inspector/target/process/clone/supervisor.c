@@ -6,9 +6,15 @@
 // on a socket that is closed when the inspector is: by itself, or by kill -9. What it does to the target's threads is in
 // freeze.c, what it does with the clone in clone.c.
 #define _GNU_SOURCE
+#include "target/process/clone/supervisor.h"
 #include "target/process/clone/clone.h"
+#include "target/process/clone/clone_room.h"
+#include "target/process/clone/clone_watch.h"
 #include "target/process/clone/remote.h"
 #include "target/process/read/room.h"
+#include "target/process/stop/freeze.h"
+#include "target/process/stop/quiesce.h"
+#include "target/process/stop/registers.h"
 #include "target/process/stop/restart.h"
 
 #include <errno.h>

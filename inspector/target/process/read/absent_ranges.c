@@ -6,11 +6,8 @@
 // take a second for half a terabyte. So before 6.7 smaps helps: a mapping of which it counts nothing is passed over, and one
 // that is much larger than what it counts of it is gone through once, up to the last page that is counted.
 #define _GNU_SOURCE
-#include "target/process/process.h"
-
-#define MAP_PRESENT (UINT64_C(1) << 63)
-#define MAP_SWAPPED (UINT64_C(1) << 62)
-#define MAP_EXCLUSIVE (UINT64_C(1) << 56)
+#include "target/process/read/live_process.h"
+#include "target/process/read/pagemap.h"
 
 // Below this a mapping is not worth a second reading of its pagemap entries (128 KiB of them).
 static const uint64_t LARGE = UINT64_C(1) << 26;
@@ -72,8 +69,9 @@ static bool find_occupied(struct as_process *p, const struct as_mapping *m)
             return false;
         bool any = false;
         for (size_t i = 0; i < count; ++i) {
-            bool certain = entries[i] & MAP_SWAPPED || (entries[i] & MAP_PRESENT && entries[i] & MAP_EXCLUSIVE);
-            any |= (entries[i] & (MAP_PRESENT | MAP_SWAPPED)) != 0;
+            bool certain = entries[i] & AS_PAGEMAP_SWAPPED ||
+                           (entries[i] & AS_PAGEMAP_PRESENT && entries[i] & AS_PAGEMAP_EXCLUSIVE);
+            any |= (entries[i] & (AS_PAGEMAP_PRESENT | AS_PAGEMAP_SWAPPED)) != 0;
             left -= certain && left > 0;
         }
         uint64_t end = at + count * p->base.page_size;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Through which of the target's threads we inspect, whether it is still there, and why we may not inspect.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,6 +159,13 @@ bool as_process_alive(const struct as_process *p)
     return alive;
 }
 
+// Is the supervisor still there? Without it the target runs.
+static bool is_guarded(const struct as_process *p)
+{
+    char byte;
+    return recv(p->clone.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
 bool as_process_intact(struct as_target *t, struct as_error *err)
 {
     struct as_process *p = as_process_of(t);
@@ -166,7 +174,7 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
         return as_process_given_up(p, err);
     if (!own && p->clone.supervisor != 0) {
         // Before the clock is read: a supervisor ends by itself when it is due, not before.
-        bool guarded = as_process_is_guarded(p);
+        bool guarded = is_guarded(p);
         if (p->due_ns != 0 && as_now_ns() >= p->due_ns)
             return as_process_deadline_exceeded(p, err);
         if (!guarded)

@@ -3,7 +3,7 @@
 // thread has those of the thread that makes it. Internal to target/ and inject/.
 #pragma once
 
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 enum as_thread_filter {
     AS_THREAD_UNFILTERED, // also where the kernel has no seccomp

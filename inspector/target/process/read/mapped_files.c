@@ -2,7 +2,7 @@
 // The files behind a live process's mappings, also when they are deleted, replaced, or in another mount namespace.
 #define _GNU_SOURCE
 #include "target/paths.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

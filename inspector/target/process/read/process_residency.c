@@ -8,7 +8,8 @@
 // What remains doubtful are pages shared after a fork, and smaps decides between the two when only one of them occurs
 // in a mapping. Where both do, page frame numbers tell, if we may see them; if not, these pages are said to be unknown.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
+#include "target/process/read/pagemap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,28 +17,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-// The kernel's interface (Documentation/admin-guide/mm/pagemap.rst), which older headers lack.
-struct scan_region {
-    uint64_t start, end, categories;
-};
-struct scan_arg {
-    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
-    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
-};
-#define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
-enum {
-    SCAN_FILE = 1 << 2,
-    SCAN_PRESENT = 1 << 3,
-    SCAN_SWAPPED = 1 << 4,
-    SCAN_ZERO = 1 << 5,
-    SCAN_HUGE = 1 << 6,
-    SCAN_GUARD = 1 << 8 // Linux 6.15
-};
-#define MAP_PRESENT (UINT64_C(1) << 63)
-#define MAP_SWAPPED (UINT64_C(1) << 62)
-#define MAP_GUARD (UINT64_C(1) << 58) // Linux 6.15
-#define MAP_EXCLUSIVE (UINT64_C(1) << 56)
-#define MAP_FRAME ((UINT64_C(1) << 55) - 1)
 #define KPF_ZERO_PAGE (UINT64_C(1) << 24)
 
 // In a page's byte while we work: present, and it may be the zero page.
@@ -50,44 +29,34 @@ static const char INDISTINGUISHABLE[] =
 
 static uint8_t flags_of_scan(uint64_t categories)
 {
-    uint8_t huge = categories & SCAN_HUGE ? AS_RES_HUGE : 0;
-    if (categories & SCAN_GUARD) // a marker in the page table (MADV_GUARD_INSTALL): no memory
+    uint8_t huge = categories & AS_SCAN_HUGE ? AS_RES_HUGE : 0;
+    if (categories & AS_SCAN_GUARD) // a marker in the page table (MADV_GUARD_INSTALL): no memory
         return 0;
-    if (categories & SCAN_ZERO)
+    if (categories & AS_SCAN_ZERO)
         return (uint8_t)(AS_RES_ZERO | huge);
-    if (categories & SCAN_PRESENT)
+    if (categories & AS_SCAN_PRESENT)
         return (uint8_t)(AS_RES_PRESENT | huge);
     // An entry that is not present and yet of a file is a page on its way elsewhere (migration); smaps counts it.
-    return (uint8_t)((categories & SCAN_FILE ? AS_RES_PRESENT : AS_RES_SWAPPED) | huge);
-}
-
-// As ioctl.
-static int scan_pagemap(const struct as_process *p, struct scan_arg *arg)
-{
-    if (!as_process_read_begin(p))
-        return errno = ESRCH, -1;
-    int count = ioctl(p->pagemap_fd, SCAN_IOCTL, arg);
-    as_process_read_end(p);
-    return count;
+    return (uint8_t)((categories & AS_SCAN_FILE ? AS_RES_PRESENT : AS_RES_SWAPPED) | huge);
 }
 
 // False with errno; ENOTTY when the kernel does not know PAGEMAP_SCAN.
 static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
 {
     uint64_t size = p->base.page_size;
-    struct scan_region regions[REGIONS];
+    struct as_scan_region regions[REGIONS];
     memset(pages, 0, (end - start) / size);
     for (uint64_t at = start; at < end;) {
-        uint64_t tell =
-            SCAN_FILE | SCAN_PRESENT | SCAN_SWAPPED | SCAN_ZERO | SCAN_HUGE | (p->no_guard ? 0 : SCAN_GUARD);
-        struct scan_arg arg = {.size = sizeof arg,
-                               .start = at,
-                               .end = end,
-                               .vec = (uintptr_t)regions,
-                               .vec_len = REGIONS,
-                               .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-                               .return_mask = tell};
-        int count = scan_pagemap(p, &arg);
+        uint64_t tell = AS_SCAN_FILE | AS_SCAN_PRESENT | AS_SCAN_SWAPPED | AS_SCAN_ZERO | AS_SCAN_HUGE |
+                        (p->no_guard ? 0 : AS_SCAN_GUARD);
+        struct as_scan_arg arg = {.size = sizeof arg,
+                                  .start = at,
+                                  .end = end,
+                                  .vec = (uintptr_t)regions,
+                                  .vec_len = REGIONS,
+                                  .category_anyof_mask = AS_SCAN_PRESENT | AS_SCAN_SWAPPED,
+                                  .return_mask = tell};
+        int count = as_process_scan_pagemap(p, &arg);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EINVAL && !p->no_guard) {
@@ -109,60 +78,9 @@ static bool fill_by_scan(struct as_process *p, uint64_t start, uint64_t end, uin
     return true;
 }
 
-uint64_t as_process_scan_first(struct as_process *p, uint64_t start, uint64_t end)
-{
-    struct scan_region first;
-    for (uint64_t at = start; at < end && !p->no_scan;) {
-        uint64_t guard = p->no_guard ? 0 : SCAN_GUARD; // a marker counts as swapped, and is no memory
-        struct scan_arg arg = {.size = sizeof arg,
-                               .start = at,
-                               .end = end,
-                               .vec = (uintptr_t)&first,
-                               .vec_len = 1,
-                               .max_pages = 1,
-                               .category_inverted = guard,
-                               .category_mask = guard,
-                               .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-                               .return_mask = SCAN_PRESENT};
-        int count = scan_pagemap(p, &arg);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0 && errno == EINVAL && guard != 0) {
-            p->no_guard = true;
-            continue;
-        }
-        if (count < 0) {
-            p->no_scan |= errno == ENOTTY;
-            return AS_UNKNOWN;
-        }
-        if (count > 0)
-            return first.start >= at && first.start < end ? first.start : at;
-        if (arg.walk_end <= at)
-            return at;
-        at = arg.walk_end;
-    }
-    return p->no_scan ? AS_UNKNOWN : end;
-}
-
-size_t as_process_read_entries(const struct as_process *p, uint64_t address, uint64_t end, uint64_t *entries)
-{
-    uint64_t pages = (end - address) / p->base.page_size;
-    size_t want = (pages < AS_ENTRIES ? (size_t)pages : AS_ENTRIES) * sizeof *entries;
-    ssize_t got;
-    if (!as_process_read_begin(p))
-        return errno = ESRCH, 0;
-    do
-        got = pread(p->pagemap_fd, entries, want, (off_t)(address / p->base.page_size * sizeof *entries));
-    while (got < 0 && errno == EINTR);
-    as_process_read_end(p);
-    if (got == 0)
-        errno = ESRCH;
-    return got < 0 ? 0 : (size_t)got / sizeof *entries;
-}
-
 static bool is_doubtful(uint64_t entry)
 {
-    return (entry & (MAP_PRESENT | MAP_EXCLUSIVE)) == MAP_PRESENT;
+    return (entry & (AS_PAGEMAP_PRESENT | AS_PAGEMAP_EXCLUSIVE)) == AS_PAGEMAP_PRESENT;
 }
 
 static bool fill_by_pagemap(struct as_process *p, uint64_t start, uint64_t end, uint8_t *pages)
@@ -174,10 +92,10 @@ static bool fill_by_pagemap(struct as_process *p, uint64_t start, uint64_t end, 
             return false;
         for (size_t i = 0; i < count; ++i) {
             uint64_t entry = entries[i];
-            *pages++ = entry & MAP_PRESENT   ? (uint8_t)(AS_RES_PRESENT | (is_doubtful(entry) ? DOUBTFUL : 0))
-                       : entry & MAP_GUARD   ? 0
-                       : entry & MAP_SWAPPED ? AS_RES_SWAPPED
-                                             : 0;
+            *pages++ = entry & AS_PAGEMAP_PRESENT   ? (uint8_t)(AS_RES_PRESENT | (is_doubtful(entry) ? DOUBTFUL : 0))
+                       : entry & AS_PAGEMAP_GUARD   ? 0
+                       : entry & AS_PAGEMAP_SWAPPED ? AS_RES_SWAPPED
+                                                    : 0;
         }
         at += count * p->base.page_size;
     }
@@ -223,7 +141,7 @@ static enum as_zero_verdict weigh(struct as_process *p, const struct as_mapping 
         if (count == 0)
             return AS_ZERO_MIXED;
         for (size_t i = 0; i < count; ++i) {
-            certain += (entries[i] & MAP_PRESENT) && !is_doubtful(entries[i]);
+            certain += (entries[i] & AS_PAGEMAP_PRESENT) && !is_doubtful(entries[i]);
             doubtful += is_doubtful(entries[i]);
         }
         at += count * p->base.page_size;
@@ -240,8 +158,8 @@ static int is_zero_frame(const struct as_process *p, uint64_t address, uint64_t 
     uint64_t entry;
     if (p->kpageflags_fd < 0 || as_process_read_entries(p, address, address + p->base.page_size, &entry) != 1)
         return -1;
-    uint64_t frame = entry & MAP_FRAME;
-    if (!(entry & MAP_PRESENT) || frame == 0)
+    uint64_t frame = entry & AS_PAGEMAP_FRAME;
+    if (!(entry & AS_PAGEMAP_PRESENT) || frame == 0)
         return -1;
     uint64_t flags;
     if (frame == *zero_frame)
@@ -291,7 +209,7 @@ static bool is_in_memory(const struct as_process *p, uint64_t address)
     uint64_t entry;
     uint8_t byte;
     if (as_process_read_entries(p, address, address + p->base.page_size, &entry) == 1 &&
-        (entry & (MAP_PRESENT | MAP_EXCLUSIVE)))
+        (entry & (AS_PAGEMAP_PRESENT | AS_PAGEMAP_EXCLUSIVE)))
         return true;
     if (!as_process_read_begin(p))
         return false;

@@ -2,7 +2,7 @@
 // Counts what is resident of a process that stands still on a thread of its own: the kernel goes through all page tables for
 // it, and meanwhile can be asked on another processor which pages these are, or what another process has.
 #include "base/workers.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <sys/mman.h>
 

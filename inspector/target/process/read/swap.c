@@ -3,7 +3,7 @@
 // without either, the pages stay in memory, and the caller can tell (as_target_brought_back). To have a window's
 // pages fetched in one go before it is read (MADV_WILLNEED) gained nothing over the kernel's own readahead.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

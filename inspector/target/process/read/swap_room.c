@@ -6,7 +6,8 @@
 // inspects a process with 57 MB in swap did so where at most 8 MB were left. (The target itself may touch these pages: for a fault of its
 // own the kernel waits, and tries again.)
 #include "base/align.h"
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
+#include "target/process/read/pagemap.h"
 #include "target/process/read/room.h"
 
 #include <stdio.h>

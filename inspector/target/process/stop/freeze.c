@@ -5,8 +5,10 @@
 // too), the kernel detaches our tracees and they run on: hence no PTRACE_O_EXITKILL, ever. ptrace belongs to a thread:
 // stop and resume have to be called by the same one.
 #define _GNU_SOURCE
-#include "target/process/clone/machine.h"
+#include "target/process/stop/freeze.h"
+#include "target/process/stop/registers.h"
 #include "target/process/stop/restart.h"
+#include "target/process/stop/syscall_stop.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -410,16 +412,9 @@ static bool release(const struct as_process *p, struct as_tracee *tracee)
     return ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
 }
 
-// Detaches from every thread and lets it run, or stay stopped if it was. One that cannot be let go (see STRAGGLER_NS)
-// stays attached and runs; the next resume or close tries again, and the kernel lets it go when we end.
 void as_process_resume(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
-    if (p->clone.supervisor != 0) {
-        as_process_dismiss(p);
-        t->stop.active = false;
-        return;
-    }
     uint64_t deadline = 0;
     for (unsigned round = 0; p->tracees.count > as_restart_escorted(p) || round == 0; ++round) {
         size_t kept = 0;

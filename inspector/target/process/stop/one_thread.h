@@ -2,7 +2,7 @@
 // Stopping one thread of a process, to have it make a system call. Internal to target/ and inject/.
 #pragma once
 
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 // Stops one thread alone: it becomes the last of the tracees, with its registers. False: it would not stop, has ended, or its
 // sleep would begin anew (restart.h).

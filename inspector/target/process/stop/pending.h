@@ -2,7 +2,7 @@
 // Signals that wait for a stopped thread. Internal to target/ and inject/.
 #pragma once
 
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 #include <signal.h>
 

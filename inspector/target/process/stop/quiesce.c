@@ -5,6 +5,9 @@
 // and stopped again, until they have left it; all others stay where they are, so each round leaves fewer. In a storm of
 // malloc calls this takes some ten rounds, where stopping everybody again and again would hardly ever succeed.
 #define _GNU_SOURCE
+#include "target/process/stop/quiesce.h"
+#include "target/process/stop/freeze.h"
+#include "target/process/stop/registers.h"
 #include "target/process/stop/restart.h"
 
 #include <fcntl.h>
@@ -119,22 +122,6 @@ static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
             as_process_let_run(tracee);
     }
     nanosleep(&(struct timespec){.tv_nsec = slice_ns}, NULL);
-}
-
-uint64_t as_process_due(const struct as_process *p)
-{
-    uint64_t most = p->base.stop.limit_ns;
-    return most == 0 ? UINT64_MAX : p->stop_began + (most > p->stood_ns ? most - p->stood_ns : 0);
-}
-
-bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err)
-{
-    p->base.stop.deadline_exceeded = true;
-    return as_fail(
-        err, AS_DENIED,
-        "process %d was resumed after %.1f ms, before all of it was read: allow a longer pause (--max-pause), or "
-        "use a mode with a shorter one (--mode clone or live)",
-        p->base.pid, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.

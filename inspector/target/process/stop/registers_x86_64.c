@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What a stopped thread's registers tell: where it is, and whether it waits in a system call. On x86-64.
 #define _GNU_SOURCE
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
+#include "target/process/stop/registers.h"
 
 #if defined(__x86_64__)
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "target/process/stop/restart.h"
-#include "target/process/clone/machine.h"
+#include "target/process/stop/await.h"
+#include "target/process/stop/registers.h"
+#include "target/process/stop/syscall_stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +143,7 @@ static bool try_to_suspend(void)
         return false;
     struct as_syscall_information info;
     bool may = ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_EXITKILL) == 0 && ptrace(PTRACE_INTERRUPT, child, 0, 0) == 0 &&
-               as_remote_await(child, UINT64_MAX, &stop) &&
+               as_tracee_await(child, UINT64_MAX, &stop) &&
                ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL | AS_SUSPEND_SECCOMP) == 0 &&
                ptrace(AS_GET_SYSCALL_INFO, child, sizeof info, &info) > 0;
     kill(child, SIGKILL);

@@ -11,7 +11,7 @@
 // not stopped at all. Internal to target/.
 #pragma once
 
-#include "target/process/process.h"
+#include "target/process/read/live_process.h"
 
 // By how much a sleep may last longer because it begins anew.
 #define AS_RESTART_MOST_NS UINT64_C(20000000)
