@@ -98,9 +98,6 @@ struct as_dwarf_index {
     atomic_bool stopped;           // as_dwarf_index_stop
 };
 
-// The hash of a name, continued from what it lies in (0: nothing).
-uint64_t as_dwarf_hash(uint64_t parent, const char *name);
-
 // Reads all units of a module. False: AS_NO_MEMORY. Free the index in either case.
 bool as_dwarf_index_add(struct as_dwarf_index *x, const struct as_debug_info *info, uint32_t module, uint64_t base,
                         struct as_error *err);

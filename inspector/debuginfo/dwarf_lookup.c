@@ -2,6 +2,7 @@
 // What is looked up in debug information once all of it has been read.
 #include "config.h"
 
+#include "debuginfo/dwarf_hash.h"
 #include "debuginfo/dwarf_scan.h"
 
 #ifdef HAVE_LIBDW

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config.h"
 
+#include "debuginfo/dwarf_hash.h"
 #include "debuginfo/dwarf_scan.h"
 
 #ifdef HAVE_LIBDW
@@ -18,21 +19,6 @@ enum {
     DEEPEST = 64,    // of scopes in each other
     MOST_CHAIN = 32, // of typedefs, const and the like
 };
-
-static const uint64_t FIRST_HASH = UINT64_C(0xcbf29ce484222325), PRIME = UINT64_C(0x100000001b3); // FNV-1a
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * PRIME;
-    return hash;
-}
-
-uint64_t as_dwarf_hash(uint64_t parent, const char *name)
-{
-    uint64_t hash = hash_text(parent == 0 ? FIRST_HASH : hash_text(parent, "::"), name);
-    return hash != 0 ? hash : 1;
-}
 
 static struct as_die die_of(const Dwarf_Die *die)
 {
@@ -164,7 +150,7 @@ static void note_beginning(struct as_dwarf_scan *s, Dwarf_Die *member, uint32_t 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEEPEST
 static void scan_members(struct as_dwarf_scan *s, Dwarf_Die *type, uint32_t scope, unsigned depth)
 {
-    uint64_t shape = FIRST_HASH ^ s->index->scopes.items[scope].size;
+    uint64_t shape = AS_FIRST_HASH ^ s->index->scopes.items[scope].size;
     unsigned members = 0;
     Dwarf_Die child;
     if (dwarf_child(type, &child) == 0) {
@@ -172,7 +158,7 @@ static void scan_members(struct as_dwarf_scan *s, Dwarf_Die *type, uint32_t scop
             int tag = dwarf_tag(&child);
             if (tag == DW_TAG_member && !dwarf_hasattr(&child, DW_AT_external)) {
                 const char *name = dwarf_diename(&child);
-                shape = hash_text(shape * PRIME, name ? name : "");
+                shape = as_dwarf_hash_text(shape * AS_HASH_PRIME, name ? name : "");
                 if (members++ == 0 && s->c)
                     note_beginning(s, &child, scope);
             } else if (tag == DW_TAG_inheritance) {
@@ -203,21 +189,6 @@ static void search_later(struct as_dwarf_scan *s, Dwarf_Die *die, const Dwarf_Di
     if (added)
         *added = (struct as_dwarf_forward){declaration->addr, dwarf_diename(die), scope};
     s->failed = s->failed || !added;
-}
-
-uint64_t as_dwarf_qualified_hash(const struct as_dwarf_index *x, uint32_t scope)
-{
-    const char *names[DEEPEST];
-    unsigned count = 0;
-    uint64_t hash = 0;
-    for (; scope != 0; scope = x->scopes.items[scope].parent) {
-        if (count == DEEPEST || !x->scopes.items[scope].name)
-            return 0;
-        names[count++] = x->scopes.items[scope].name;
-    }
-    while (count > 0)
-        hash = as_dwarf_hash(hash, names[--count]);
-    return hash;
 }
 
 void as_dwarf_scan_settle(struct as_dwarf_scan *s, uint32_t first)

@@ -40,8 +40,6 @@ void as_dwarf_scan_settle(struct as_dwarf_scan *s, uint32_t first);
 bool as_dwarf_refer(const struct as_dwarf_index *x, Dwarf_Attribute *attribute, Dwarf_Die *die, uint64_t *signature);
 // Goes from a DIE that stands for a type with a unit of its own to this type. The signature of the unit, if it is not known; else 0.
 uint64_t as_dwarf_own_unit(const struct as_dwarf_index *x, Dwarf_Die *die);
-// The hash of a scope with all that it lies in; 0: a part has no name.
-uint64_t as_dwarf_qualified_hash(const struct as_dwarf_index *x, uint32_t scope);
 // The scope that a DIE is, while the index is filled, in the runs from that one on; 0: none.
 uint32_t as_dwarf_scope_among(const struct as_dwarf_index *x, uint32_t first_run, const void *die);
 

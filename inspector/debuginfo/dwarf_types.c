@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config.h"
 
+#include "debuginfo/dwarf_hash.h"
 #include "debuginfo/dwarf_scan.h"
 #include "debuginfo/dwarf_types.h"
 

@@ -10,7 +10,6 @@ enum {
     MOST_WORDS = 5,   // of struct _IO_FILE: _IO_write_base, _IO_write_ptr, _IO_write_end, _IO_buf_base, _IO_buf_end
     LEAST_TEXT = 15,  // what is shorter, std::string has in itself
     LEAST_PLAIN = 16, // bytes of text that no number is by chance
-    LEAST_BYTES = 256,
 };
 #define LARGEST (UINT64_C(1) << 47)
 
@@ -45,20 +44,6 @@ static bool is_made_for(const struct as_patterns *p, uint32_t node, uint64_t chu
     return as_index_is_made_for(p->index, node, chunk, request, p->page_size, usable);
 }
 
-// What is noted of a chunk whose owner uses the first `used` of the bytes that are usable.
-static uint16_t make_note(enum as_pattern pattern, uint64_t used, uint64_t usable, uint32_t length)
-{
-    uint64_t spare = (usable - as_align_up(used, WORD)) / WORD;
-    unsigned words = usable < as_align_up(used, WORD) ? 0 : spare > AS_MOST_SPARE ? AS_MOST_SPARE : (unsigned)spare;
-    return (uint16_t)((unsigned)pattern | words << AS_SPARE_SHIFT | length << AS_LENGTH_SHIFT);
-}
-
-// Two threads may note the same; of two that differ, either is true.
-static void note(struct as_patterns *p, uint32_t node, uint16_t note)
-{
-    __atomic_store_n(&p->of_node[node], note, __ATOMIC_RELAXED);
-}
-
 // `before_end`: bytes of it.
 static void note_array(struct as_patterns *p, uint32_t node, enum as_pattern pattern, uint64_t before_end,
                        uint64_t before_limit, uint64_t usable)
@@ -70,22 +55,7 @@ static void note_array(struct as_patterns *p, uint32_t node, enum as_pattern pat
         as_number_map_put(&p->lengths, (uint64_t)node + 1, words < UINT32_MAX ? (uint32_t)words : UINT32_MAX, NULL);
         pthread_mutex_unlock(&p->lock);
     }
-    note(p, node, make_note(pattern, before_limit, usable, length));
-}
-
-void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable,
-                          bool bytes)
-{
-    enum as_pattern pattern = bytes && request >= LEAST_BYTES ? AS_PATTERN_BYTES
-                              : length == request             ? AS_PATTERN_FULL
-                                                              : AS_PATTERN_TEXT;
-    uint16_t none =
-        0; // what a std::string or a std::vector says of it counts more, also if another thread has seen it now
-    uint16_t text = make_note(pattern, request, usable, length < AS_LONG ? (uint32_t)length : AS_LONG);
-    if (bytes)
-        note(p, node, text);
-    else
-        __atomic_compare_exchange_n(&p->of_node[node], &none, text, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    as_pattern_note(p, node, as_pattern_make_note(pattern, before_limit, usable, length));
 }
 
 // std::vector<bool>: three positions, the first and the second with the number of a bit.
@@ -120,7 +90,7 @@ void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_besi
     } else if (w[1] <= w[2] && w[2] >= LEAST_TEXT && w[2] < LARGEST && is_made_for(p, node, chunk, w[2] + 1, &usable)) {
         as_pattern_note_text(p, node, w[1], w[2] + 1, usable, true);
     } else if (is_bits(w) && is_made_for(p, node, chunk, w[4] - begin, &usable)) {
-        note(p, node, make_note(AS_PATTERN_BITS, w[4] - begin, usable, 0));
+        as_pattern_note(p, node, as_pattern_make_note(AS_PATTERN_BITS, w[4] - begin, usable, 0));
     } else if (is_text_behind(b, before) && is_made_for(p, node, chunk, before[0] - 1, &usable)) {
         as_pattern_note_text(p, node, before[1], before[0] - 1, usable, true);
     } else {
@@ -191,7 +161,7 @@ const char *as_pattern_name(enum as_pattern pattern)
 void as_pattern_give(struct as_patterns *p, uint32_t node, enum as_shape shape)
 {
     if (shape != AS_SHAPE_MARIADB && shape > AS_SHAPE_END && as_pattern_of(p, node) == AS_PATTERN_BYTES)
-        note(p, node, AS_PATTERN_NONE);
+        as_pattern_note(p, node, AS_PATTERN_NONE);
     if (shape < AS_SHAPE_FEW)
         p->shape[node] = (uint8_t)shape;
     else if (as_number_map_put(&p->few, (uint64_t)node + 1, (uint32_t)shape, NULL))

@@ -3,6 +3,7 @@
 // that end where the chunk does. The names say no more than what was seen, so that no name is wrong.
 #pragma once
 
+#include "base/align.h"
 #include "base/number_map.h"
 #include "graph/candidates.h"
 #include "graph/container_headers.h"
@@ -172,6 +173,22 @@ void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_besi
 
 // The same for texts whose length and capacity lie beside the pointer in other orders (texts.c).
 void as_text_match(struct as_patterns *p, uint32_t node, const struct as_beside *b);
+// What is noted of a chunk whose owner uses the first `used` of the bytes that are usable.
+static inline uint16_t as_pattern_make_note(enum as_pattern pattern, uint64_t used, uint64_t usable, uint32_t length)
+{
+    uint64_t spare = (usable - as_align_up(used, sizeof(uint64_t))) / sizeof(uint64_t);
+    unsigned words = usable < as_align_up(used, sizeof(uint64_t)) ? 0
+                     : spare > AS_MOST_SPARE                      ? AS_MOST_SPARE
+                                                                  : (unsigned)spare;
+    return (uint16_t)((unsigned)pattern | words << AS_SPARE_SHIFT | length << AS_LENGTH_SHIFT);
+}
+
+// Two threads may note the same; of two that differ, either is true.
+static inline void as_pattern_note(struct as_patterns *p, uint32_t node, uint16_t note)
+{
+    __atomic_store_n(&p->of_node[node], note, __ATOMIC_RELAXED);
+}
+
 // Notes that a chunk is a text of that length, if it begins with one; `request`: what it was made for. `bytes`: if it does not, and is
 // large, it is bytes.
 void as_pattern_note_text(struct as_patterns *p, uint32_t node, uint64_t length, uint64_t request, uint64_t usable,

@@ -159,20 +159,6 @@ static bool join_all_linked(struct as_shaping *s, struct shaping_part *parts, ui
     return ok;
 }
 
-void as_shape_unmark(struct as_shaping *s)
-{
-    const struct as_edges *e = s->edges;
-    const uint8_t plain = (uint8_t) ~(AS_SHAPE_MARKED | AS_SHAPE_START);
-    for (size_t k = 0; k < s->linked.count; k++) {
-        uint32_t node = s->linked.items[k];
-        s->of_node[node] &= plain;
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i))
-            if (as_shape_is_alike(s, node, as_edge_place(e, i)))
-                s->of_node[as_edge_to(e, node, i)] &= plain;
-    }
-}
-
 // What has a shape is no start for another.
 static void forget_proven(struct as_shaping *s)
 {

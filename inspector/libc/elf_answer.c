@@ -36,39 +36,6 @@ void as_object_close(struct as_object *object)
     as_image_free(&object->image);
 }
 
-const struct as_humanize *as_object_text(struct as_object *object)
-{
-    if (!object->has_text)
-        as_text_read(&object->text, object->elf);
-    object->has_text = true;
-    return &object->text;
-}
-
-bool as_accept_main_arena(const struct as_object *object, uint64_t address, struct as_answer *answer)
-{
-    uint64_t least = UINT64_MAX;
-    for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
-        uint64_t size = (uint64_t)as_layout_row(i)->state.size;
-        least = size < least ? size : least;
-    }
-    const struct as_elf_load *load = as_elf_load_at(object->elf, address, least);
-    if (!load || !(load->flags & PF_W) || address % 8)
-        return false;
-    uint32_t rows = AS_LAYOUT_ALL_ROWS;
-    if (object->image.bytes.count) {
-        const uint8_t *bytes = as_image_at(&object->image, address, least);
-        if (!bytes)
-            return false;
-        rows = as_layout_rows_of_state_image(bytes, object->image.bytes.count - (address - object->image.address),
-                                             address);
-    }
-    if (!rows)
-        return false;
-    answer->main_arena = address;
-    answer->state_rows = rows;
-    return true;
-}
-
 bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answer)
 {
     unsigned hits = 0;
@@ -87,29 +54,6 @@ bool as_image_find_par(const struct as_elf_image *image, struct as_answer *answe
     answer->mp = AS_UNKNOWN;
     answer->par_rows = 0;
     return false;
-}
-
-void as_object_compose(const struct as_humanize *text, const uint32_t *live, size_t live_count,
-                       struct as_answer *answer)
-{
-    if (answer->source == AS_LAYOUT_DWARF)
-        return; // its layout is the compiler's own
-    uint32_t hints[12];
-    size_t count = 0;
-    while (count < live_count && count < 8) {
-        hints[count] = live[count];
-        count++;
-    }
-    if (text->complete)
-        hints[count++] = as_layout_rows_with_linking(text->safe_linking);
-    // A message of 2.42 alone: without it, all but 2.42.
-    uint32_t only = as_layout_rows_of_version("2.42");
-    if (text->fastbin_size)
-        hints[count++] = only;
-    else if (text->complete)
-        hints[count++] = AS_LAYOUT_ALL_ROWS & ~only;
-    hints[count++] = as_layout_rows_of_version(text->version);
-    as_layout_compose(&answer->layout, answer->state_rows, answer->par_rows, answer->has_tcache, hints, count);
 }
 
 bool as_object_ask(struct as_object *object, enum as_layout_source source, struct as_answer *answer)

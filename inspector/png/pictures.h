@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What draw.c, heatmap.c and overview.c share.
+// What draws one kind of picture each, and what these share (picture.c).
 #pragma once
 
 #include "png/image.h"

@@ -33,7 +33,7 @@ struct as_glibc {
 // Names what is glibc's. Comes after all others. False: AS_NO_MEMORY.
 bool as_glibc_find(const struct as_recogniser_input *in);
 
-// The parts (glibc.c). Reads `size` bytes; false: they cannot be read, or too much was asked for.
+// The parts (glibc_common.c). Reads `size` bytes; false: they cannot be read, or too much was asked for.
 bool as_glibc_read(struct as_glibc *g, uint64_t address, void *to, size_t size);
 // How long the text at an address is, of printable characters; AS_UNKNOWN: there is none, or it has AS_GLIBC_MOST_TEXT bytes or more.
 // `text`: room for so many, or NULL.

@@ -7,6 +7,8 @@
 
 // --- Whether to write -------------------------------------------------------------------------------------------------
 
+enum { AS_RECORDER_PROBES = 16 }; // places at which a thread's state may lie
+
 static inline size_t as_recorder_thread_place(uintptr_t pointer)
 {
     enum { BITS = 12 };

@@ -8,6 +8,8 @@
 //   rates.c             reads $ARENASCOPE_PROFILE
 //   chains.c            hash tables of what only grows (chains.h)
 //   table_memory.c      the mapping with all tables
+//   readable.c          what memory may be read
+//   thread_id.c         which thread calls
 //   recorder_threads.c  each thread's state, and the stack that it runs on
 //   code_objects.c      symbols and relocations of a loaded object
 //   loader.c            the loader's lock, for which malloc must not wait for ever

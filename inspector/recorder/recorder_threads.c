@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum {
-    PROBES = 16,        // places at which a thread's state may lie
     MOST_PAGES = 512,   // between a stack pointer and what is known of the stack
     FOREIGN_PAGES = 16, // of a stack that is not the thread's own: coroutines, sigaltstack
     NEAR = 64 << 10,
@@ -26,32 +25,11 @@ enum { ID_IN_DESCRIPTOR = 720 };
 enum { ID_IN_DESCRIPTOR = 0 };
 #endif
 
-struct as_recorder_thread *as_recorder_thread_find(uintptr_t pointer)
-{
-    size_t place = as_recorder_thread_place(pointer);
-    for (size_t i = 0; i < PROBES; i++) {
-        struct as_recorder_thread *t = &as_recorder.threads[(place + i) & (AS_RECORDER_THREADS - 1)];
-        uintptr_t there = atomic_load_explicit(&t->pointer, memory_order_relaxed);
-        if (there == pointer)
-            return t;
-        if (there == 0)
-            return NULL;
-    }
-    return NULL;
-}
-
 // A profile that was begun from another thread does not know the main thread's pointer.
 static bool is_main(uintptr_t pointer)
 {
     uintptr_t known = as_recorder.main_pointer;
     return known ? pointer == known : syscall(SYS_gettid) == getpid();
-}
-
-// The kernel reads the set before it refuses what is to be done with it (EINVAL). libc's own threads need this call, so that sandboxes
-// allow it; one that does not has another error.
-bool as_recorder_is_readable(uintptr_t address)
-{
-    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, sizeof(uint64_t)) != 0 && errno == EINVAL;
 }
 
 // Where readable memory ends above `from`, in whole pages, `most` pages at most; not above `to`.
@@ -144,18 +122,10 @@ void as_recorder_thread_introduce(void)
         as_recorder_thread_name(t);
 }
 
-uint32_t as_recorder_own_id(void)
-{
-    const struct as_recorder_thread *t = as_recorder.threads ? as_recorder_thread_find(as_recorder_pointer()) : NULL;
-    if (t && t->tid != 0 && t->tid_at && t->tid_at != &t->tid && *t->tid_at == t->tid)
-        return t->tid;
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 struct as_recorder_thread *as_recorder_thread_make(uintptr_t pointer)
 {
     size_t place = as_recorder_thread_place(pointer);
-    for (size_t i = 0; i < PROBES; i++) {
+    for (size_t i = 0; i < AS_RECORDER_PROBES; i++) {
         size_t at = (place + i) & (AS_RECORDER_THREADS - 1);
         struct as_recorder_thread *t = &as_recorder.threads[at];
         uintptr_t there = 0;

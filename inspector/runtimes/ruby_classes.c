@@ -25,22 +25,6 @@ const struct as_ruby_layout *as_ruby_layout_of(const struct as_store *s)
     return NULL;
 }
 
-bool as_ruby_in_pages(const struct as_store *s, uint64_t address)
-{
-    size_t low = 0, high = s->ruby.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct as_ruby_page_record *page = &s->ruby.items[middle];
-        if (address < page->address)
-            high = middle;
-        else if (address - page->address < page->size)
-            return true;
-        else
-            low = middle + 1;
-    }
-    return false;
-}
-
 // The slot that has a key, or the empty one where it belongs.
 static struct as_ruby_class_slot *slot_of(struct as_ruby_classes *c, uint64_t key)
 {

@@ -184,14 +184,6 @@ static void put_ledger(struct as_json *j, const struct as_ledger *rows)
     put_run(j, "sums", &sums, sum_fields, COUNT(sum_fields));
 }
 
-void as_summary_tally(struct as_json *j, const char *key, struct as_tally tally)
-{
-    as_json_object(j, key);
-    as_json_number(j, "count", tally.count);
-    as_json_number(j, "bytes", tally.bytes);
-    as_json_object_end(j);
-}
-
 static void put_chunks(struct as_json *j, const struct as_tallies *t)
 {
     as_json_object(j, "chunks");

@@ -57,8 +57,6 @@ static const struct as_cruby_layout layouts[] = {
     {.major = 3, .minor = 4, .objspace = OBJSPACE(1296), .gc_flags = 20, .gc_count = 1008, FROM_3_3},
 };
 
-struct as_cruby as_cruby;
-
 #define MOST_STATIC_TLS UINT64_C(65536)
 
 static uintptr_t address_of(const struct as_recorder_object *o, const char *name, int type)
