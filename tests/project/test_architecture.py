@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The order of folders, circles of includes and imports, the picture of inspector/, one meaning for each name."""
+"""The order of folders, circles of includes, calls, imports, the picture of inspector/, one meaning for each name."""
 
 from __future__ import annotations
 
+import subprocess
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -29,6 +31,59 @@ def test_folders_and_units_keep_to_the_order() -> None:
     assert architecture.complaints(architecture.sources()) == []
 
 
+def test_calls_keep_to_the_order() -> None:
+    found = architecture.objects(architecture.BUILD)
+    # Those of another architecture are empty, and no file is left out.
+    assert found.keys() == {path for path in architecture.sources() if path.endswith(".c")}
+    arrows = architecture.calls(found)
+    assert len(arrows) > 1000
+    assert architecture.complaints_of_calls(arrows) == []
+
+
+def test_calls_are_read_from_objects(tmp_path: Path) -> None:
+    """Functions and variables, weak ones too; nothing that is a file's own."""
+    texts = {
+        "base/sort.c": "extern int as_b; int as_d(void) __attribute__((weak)); int as_a(void) { return as_b + !as_d; }",
+        "base/vec.c": "int as_b = 1; static int own(void) { return 2; } int as_c(void) { return own(); }",
+        "base/error.c": "int as_a(void); static int own(void) { return as_a(); } int as_d(void) { return own(); }",
+    }
+    found = {}
+    for number, (name, text) in enumerate(texts.items()):
+        found[name] = tmp_path / f"{number}.o"
+        source = tmp_path / f"{number}.c"
+        source.write_text(text)
+        subprocess.run(["cc", "-O0", "-c", source, "-o", found[name]], check=True)
+    arrows = architecture.calls(found)
+    assert arrows == {
+        ("base/sort.c", "base/vec.c"): ["as_b"],
+        ("base/sort.c", "base/error.c"): ["as_d"],
+        ("base/error.c", "base/sort.c"): ["as_a"],
+    }
+    assert architecture.complaints_of_calls(arrows) == [
+        "files in a circle of calls: base/error.c, base/sort.c",
+        "    base/error.c calls as_a of base/sort.c",
+        "    base/sort.c calls as_d of base/error.c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        (("base/error.c", "malloc/walk.c"), "base/error.c calls as_new of malloc/walk.c: malloc/ stands above base/"),
+        (
+            ("target/process/read/maps.c", "target/process/stop/freeze.c"),
+            "target/process/read/maps.c calls as_new of target/process/stop/freeze.c: target/process/stop/ stands ",
+        ),
+        (("libc/elf_read.c", "libc/elf.c"), "files in a circle of calls: libc/elf.c, libc/elf_read.c"),
+    ],
+)
+def test_a_call_in_breach_is_found(pair: tuple[str, str], said: str) -> None:
+    """One arrow more than the built code has."""
+    arrows = architecture.calls(architecture.objects(architecture.BUILD))
+    arrows[pair] = ["as_new"]
+    assert any(line.startswith(said) for line in architecture.complaints_of_calls(arrows))
+
+
 def test_the_picture_is_fresh() -> None:
     drawn = architecture.picture(architecture.sources())
     assert architecture.PICTURE.read_text(encoding="utf-8") == drawn, "run scripts/architecture --write"
@@ -52,6 +107,11 @@ def test_every_folder_is_described() -> None:
             "base/error.h includes malloc/walk.h: malloc/ stands above base/",
         ),
         ("libc/prove.c", '#include "dump/dump.h"\n', "folders in a circle: "),
+        (
+            "target/process/read/live_process.h",
+            '#include "target/process/stop/freeze.h"\n',
+            "target/process/read/live_process.h includes target/process/stop/freeze.h: target/process/stop/ stands ",
+        ),
         ("base/sort.h", '#include "base/vec.h"\n', "units in a circle: base/sort, base/vec"),
         ("new/thing.c", "", "inspector/new/ has no floor"),
     ],
