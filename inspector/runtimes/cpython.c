@@ -287,25 +287,25 @@ static bool keep_arenas_or_drop(struct as_py_search *s, bool ok)
     return ok;
 }
 
-bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, struct as_error *err)
+bool as_cpython_find(const struct as_finder_input *in)
 {
     bool present = false;
-    for (size_t i = 0; i < t->mappings.count && !present; i++)
-        present = is_cpython(t, &t->mappings.items[i]);
+    for (size_t i = 0; i < in->target->mappings.count && !present; i++)
+        present = is_cpython(in->target, &in->target->mappings.items[i]);
     if (!present)
         return true;
-    uint32_t runtime = as_runtime_add(store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, err);
+    uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, in->err);
     if (runtime == UINT32_MAX)
         return false;
     struct as_py_search s = {
-        .target = t,
-        .store = store,
-        .err = err,
+        .target = in->target,
+        .store = in->store,
+        .err = in->err,
         .runtime = runtime,
-        .first = store->regions.count,
-        .first_page = store->runtime_pages.count,
-        .pages = pages,
-        .reads_left = reads_of(t),
+        .first = in->store->regions.count,
+        .first_page = in->store->runtime_pages.count,
+        .pages = in->pages,
+        .reads_left = reads_of(in->target),
     };
     bool ok = keep_arenas_or_drop(&s, search(&s, search_range) && search_interpreters(&s));
     as_vec_free(&s.addresses);

@@ -3,17 +3,14 @@
 // outside, with no symbols: by structure, and proven (cpython.c).
 #pragma once
 
-#include "base/error.h"
-#include "model/store.h"
+#include "runtimes/finder.h"
 #include "runtimes/visitor.h"
 #include "target/target.h"
 
-// Searches for pymalloc's arenas in a target that stands still and whose residency is known, and adds them to `store`: a
-// record of the runtime, its regions by address, its size classes. `resident` and `heap` of a region are the ledger's to fill
-// in. `pages`: the pages of the arenas are wanted, too (store->runtime_pages). No record: no CPython is mapped here. A record with state
-// AS_REGIONS_UNPROVEN, and a warning: there is one, and its
-// arenas were not found. False (AS_NO_MEMORY): our memory ran out.
-bool as_cpython_find(struct as_target *t, bool pages, struct as_store *store, struct as_error *err);
+// Finds pymalloc's arenas: a record of the runtime, its regions by address, its size classes. `resident` and `heap` of a region are the
+// ledger's to fill in. With in->pages, store->runtime_pages has the pages of the arenas. No record: no CPython is mapped here. A record with
+// state AS_REGIONS_UNPROVEN, and a warning: there is one, and its arenas were not found.
+bool as_cpython_find(const struct as_finder_input *in);
 
 // Counts the objects of a CPython that as_cpython_find found, by type, into store->types, and fills in its record's `objects`,
 // `other_blocks` and `other_bytes`. `chunks`: addresses of malloc's chunks in use that are larger than pymalloc's largest block, in

@@ -119,25 +119,26 @@ static bool search_variables(struct go_search *s, uint64_t program)
     return s->found;
 }
 
-bool as_go_find(struct as_target *t, uint64_t program, struct as_store *store, struct as_error *err)
+bool as_go_find(const struct as_finder_input *in)
 {
-    if (program == 0)
+    if (in->go_program == 0)
         return true;
-    struct go_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
-    size_t first = store->regions.count;
+    struct go_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
+    size_t first = in->store->regions.count;
     s.candidates = CANDIDATES;
-    s.runtime = as_runtime_add(store, AS_RUNTIME_GO, AS_ROW_managed, err);
-    bool found = s.runtime != UINT32_MAX && search_variables(&s, program);
+    s.runtime = as_runtime_add(in->store, AS_RUNTIME_GO, AS_ROW_managed, in->err);
+    bool found = s.runtime != UINT32_MAX && search_variables(&s, in->go_program);
     if (s.runtime == UINT32_MAX || !s.ok)
         return false;
     if (found)
-        as_runtime_found(store, s.runtime, s.bytes, NULL,
+        as_runtime_found(in->store, s.runtime, s.bytes, NULL,
                          "a variable of the program points to Go's table of arenas: each of the %" PRIu64
                          " that it has is private memory",
                          s.arenas);
     else
         as_runtime_unproven(
-            store, s.runtime, first,
+            in->store, s.runtime, first,
             "this is a program of Go's, but its table of arenas was not found: the release is unknown, or it "
             "changed during the snapshot. Go's heap is counted in the other rows");
     return true;

@@ -263,11 +263,11 @@ static bool add_log(struct innodb_search *s, const struct log_buffers *log)
            add_region(s, runtime, log->second, log->second + log->size) && as_regions_sort(s->store, first, s->err);
 }
 
-bool as_innodb_find(struct as_target *t, struct as_store *store, struct as_error *err)
+bool as_innodb_find(const struct as_finder_input *in)
 {
-    if (!as_runtime_object_mapped(t, "mariadbd"))
+    if (!as_runtime_object_mapped(in->target, "mariadbd"))
         return true;
-    struct innodb_search s = {.target = t, .store = store, .err = err};
+    struct innodb_search s = {.target = in->target, .store = in->store, .err = in->err};
     struct log_buffers log;
     bool ok = find_pool(&s);
     if (ok && s.pool.count > 0)

@@ -2,11 +2,8 @@
 // What InnoDB, the storage engine of MariaDB, has mapped for itself: its buffer pool, and the buffers of its log (innodb.c).
 #pragma once
 
-#include "base/error.h"
-#include "model/store.h"
-#include "target/target.h"
+#include "runtimes/finder.h"
 
-// Searches for them in a target that stands still and whose residency is known, if a program called mariadbd is mapped. Adds
-// to `store` a record of each that was found, with its regions; of what was not found there is no record, and its bytes stay in
-// other_anon (other releases have other structures). False (AS_NO_MEMORY): our memory ran out.
-bool as_innodb_find(struct as_target *t, struct as_store *store, struct as_error *err);
+// Finds both, if a program called mariadbd is mapped: a record of each. Of what was not found there is no record, and its bytes stay in
+// other_anon (other releases have other structures).
+bool as_innodb_find(const struct as_finder_input *in);

@@ -389,26 +389,27 @@ static bool search_mappings(struct jemalloc_search *s)
     return false;
 }
 
-bool as_jemalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_jemalloc_find(const struct as_finder_input *in)
 {
-    size_t first = store->regions.count;
-    struct jemalloc_search s = {.target = t, .store = store, .err = err, .first_region = first, .ok = true};
-    s.runtime = (uint32_t)store->runtimes.count;
-    *found = false;
-    for (size_t k = 0; k < sizeof shapes / sizeof *shapes && t->page_size == PAGE && s.ok && !*found; k++) {
+    bool found = false;
+    size_t first = in->store->regions.count;
+    struct jemalloc_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .first_region = first, .ok = true};
+    s.runtime = (uint32_t)in->store->runtimes.count;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes && in->target->page_size == PAGE && s.ok && !found; k++) {
         s.shape = &shapes[k];
-        s.reads_left = FREE_READS + as_runtime_read_budget(t, PAGE); // an extent has a page at least
-        *found = search_mappings(&s);
+        s.reads_left = FREE_READS + as_runtime_read_budget(in->target, PAGE); // an extent has a page at least
+        found = search_mappings(&s);
     }
-    if (s.ok && *found) {
-        s.ok = as_runtime_add(store, AS_RUNTIME_JEMALLOC, AS_ROW_other_malloc, err) != UINT32_MAX;
+    if (s.ok && found) {
+        s.ok = as_runtime_add(in->store, AS_RUNTIME_JEMALLOC, AS_ROW_other_malloc, in->err) != UINT32_MAX;
         if (s.ok)
-            as_runtime_found(store, s.runtime, s.bytes, "5.0 to 5.3",
+            as_runtime_found(in->store, s.runtime, s.bytes, "5.0 to 5.3",
                              "each of the %" PRIu64
                              " extents in jemalloc's tree of pages has a descriptor with the address at which the "
                              "tree of %u levels has it; %zu blocks hold the descriptors",
                              s.extents, s.shape->levels, s.blocks.count);
-        s.ok = s.ok && as_regions_sort(store, first, err);
+        s.ok = s.ok && as_regions_sort(in->store, first, in->err);
     }
     as_vec_free(&s.blocks);
     return s.ok;

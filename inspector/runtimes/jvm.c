@@ -301,21 +301,21 @@ static bool find_metaspace(struct jvm_search *s)
     return ok;
 }
 
-bool as_jvm_find(struct as_target *t, const struct as_hotspot *opened, struct as_store *store, struct as_error *err)
+bool as_jvm_find(const struct as_finder_input *in)
 {
-    struct as_hotspot hotspot = *opened;
-    if (!as_runtime_object_mapped(t, "libjvm.so"))
+    struct as_hotspot hotspot = *in->hotspot;
+    if (!as_runtime_object_mapped(in->target, "libjvm.so"))
         return true;
     if (!as_hotspot_read(&hotspot)) {
-        uint32_t runtime = as_runtime_add(store, AS_RUNTIME_JVM_HEAP, AS_ROW_managed, err);
+        uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_JVM_HEAP, AS_ROW_managed, in->err);
         if (runtime != UINT32_MAX)
             as_runtime_unproven(
-                store, runtime, store->regions.count,
+                in->store, runtime, in->store->regions.count,
                 "a libjvm.so is mapped here, and has no table of HotSpot's that makes sense: the memory of "
                 "a Java virtual machine is counted in the other rows");
         return runtime != UINT32_MAX;
     }
-    struct jvm_search s = {.target = t, .store = store, .err = err, .hotspot = &hotspot};
+    struct jvm_search s = {.target = in->target, .store = in->store, .err = in->err, .hotspot = &hotspot};
     struct as_error failed = {0};
     s.counted = as_hotspot_count(&hotspot, &s.counters, &failed);
     return find_heap(&s) && find_code(&s) && find_metaspace(&s);

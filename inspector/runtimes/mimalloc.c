@@ -120,28 +120,26 @@ static bool search_mapping(struct mimalloc_search *s, const struct as_mapping *m
     return true;
 }
 
-bool as_mimalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_mimalloc_find(const struct as_finder_input *in)
 {
-    struct mimalloc_search s = {.target = t, .store = store, .err = err, .places = MOST_SEGMENTS};
-    size_t first = store->regions.count;
+    struct mimalloc_search s = {.target = in->target, .store = in->store, .err = in->err, .places = MOST_SEGMENTS};
+    size_t first = in->store->regions.count;
     bool ok = true;
-    *found = false;
-    s.runtime = as_runtime_add(store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, err);
+    s.runtime = as_runtime_add(in->store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, in->err);
     if (s.runtime == UINT32_MAX)
         return false;
-    for (size_t i = 0; i < t->mappings.count && ok; i++)
-        if (as_is_runtime_memory(&t->mappings.items[i]))
-            ok = search_mapping(&s, &t->mappings.items[i]);
-    *found = ok && s.segments > 0 && s.places > 0 && !s.skipped;
-    if (*found) {
-        as_runtime_found(store, s.runtime, s.bytes, "2",
+    for (size_t i = 0; i < in->target->mappings.count && ok; i++)
+        if (as_is_runtime_memory(&in->target->mappings.items[i]))
+            ok = search_mapping(&s, &in->target->mappings.items[i]);
+    if (ok && s.segments > 0 && s.places > 0 && !s.skipped) {
+        as_runtime_found(in->store, s.runtime, s.bytes, "2",
                          "the headers of %" PRIu64
                          " segments have a cookie of 64 bits that follows from the segment's address and a variable "
                          "of mimalloc's",
                          s.segments);
-        return as_regions_sort(store, first, err);
+        return as_regions_sort(in->store, first, in->err);
     }
-    store->regions.count = first;
-    store->runtimes.count--; // ours
+    in->store->regions.count = first;
+    in->store->runtimes.count--; // ours
     return ok;
 }

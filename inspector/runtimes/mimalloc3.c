@@ -208,19 +208,20 @@ static void search_variables(struct mimalloc3_search *s)
     }
 }
 
-bool as_mimalloc3_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_mimalloc3_find(const struct as_finder_input *in)
 {
-    struct mimalloc3_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
+    struct mimalloc3_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
-    s.reads_left += as_runtime_read_budget(t, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
+    s.reads_left += as_runtime_read_budget(in->target, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
     search_variables(&s);
-    *found = s.ok && s.found;
-    if (*found) {
+    if (s.ok && s.found) {
         // 3.0 may still describe a page whose memory has become another's since.
-        uint32_t runtime = as_runtime_add(store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, err);
-        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, true, &bytes, err);
+        uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, in->err);
+        s.ok =
+            runtime != UINT32_MAX && as_ranges_settle(&s.ranges, in->target, in->store, runtime, true, &bytes, in->err);
         if (s.ok)
-            as_runtime_found(store, runtime, bytes, "3",
+            as_runtime_found(in->store, runtime, bytes, "3",
                              "each of %" PRIu64 " pages in mimalloc's map says that it lies where the map has it: in "
                              "%zu arenas, and %" PRIu64 " in mappings of their own",
                              s.pages, s.arena_count, s.own);

@@ -120,19 +120,20 @@ static void search_mappings(struct musl_search *s)
     }
 }
 
-bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_musl_find(const struct as_finder_input *in)
 {
-    struct musl_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
+    struct musl_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
-    s.reads_left += as_runtime_read_budget(t, PAGE); // a page of descriptions is a page at least
+    s.reads_left += as_runtime_read_budget(in->target, PAGE); // a page of descriptions is a page at least
     search_mappings(&s);
-    *found = s.ok && s.found;
-    if (*found) {
-        s.runtime = as_runtime_add(store, AS_RUNTIME_MUSL, AS_ROW_other_malloc, err);
-        s.ok = s.runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, s.runtime, false, &bytes, err);
+    if (s.ok && s.found) {
+        s.runtime = as_runtime_add(in->store, AS_RUNTIME_MUSL, AS_ROW_other_malloc, in->err);
+        s.ok = s.runtime != UINT32_MAX &&
+               as_ranges_settle(&s.ranges, in->target, in->store, s.runtime, false, &bytes, in->err);
         if (s.ok)
             as_runtime_found(
-                store, s.runtime, bytes, "1.2",
+                in->store, s.runtime, bytes, "1.2",
                 "each of the %" PRIu64
                 " groups that musl's malloc has mapped has the address of its description, and the description the "
                 "group's; the pages of descriptions begin with a random number that musl's variables have",

@@ -2,10 +2,7 @@
 // The memory of musl's malloc. Internal to runtimes/.
 #pragma once
 
-#include "base/error.h"
-#include "model/store.h"
-#include "target/target.h"
+#include "runtimes/finder.h"
 
-// Adds a record and the regions of musl's malloc, if it is found by its structures: *found. To be called of a target that stands
-// still. False (AS_NO_MEMORY): our memory ran out.
-bool as_musl_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
+// Finds musl's malloc, by its structures.
+bool as_musl_find(const struct as_finder_input *in);

@@ -117,17 +117,18 @@ static void search_variables(struct partition_search *s)
     }
 }
 
-bool as_partitionalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_partitionalloc_find(const struct as_finder_input *in)
 {
-    struct partition_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
+    struct partition_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
     uint64_t bytes = 0;
     search_variables(&s);
-    *found = s.ok && s.roots > 0 && s.reads_left > 0 && s.pool_count < MOST_POOLS;
-    if (*found) {
-        uint32_t runtime = as_runtime_add(store, AS_RUNTIME_PARTITIONALLOC, AS_ROW_other_malloc, err);
-        s.ok = runtime != UINT32_MAX && as_ranges_settle(&s.ranges, t, store, runtime, false, &bytes, err);
+    if (s.ok && s.roots > 0 && s.reads_left > 0 && s.pool_count < MOST_POOLS) {
+        uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_PARTITIONALLOC, AS_ROW_other_malloc, in->err);
+        s.ok = runtime != UINT32_MAX &&
+               as_ranges_settle(&s.ranges, in->target, in->store, runtime, false, &bytes, in->err);
         if (s.ok)
-            as_runtime_found(store, runtime, bytes, NULL,
+            as_runtime_found(in->store, runtime, bytes, NULL,
                              "%" PRIu64 " roots of partitions have their own addresses, inverted; %" PRIu64
                              " slot spans lead back to the buckets that lead to them; and the roots name %zu pools of "
                              "addresses",

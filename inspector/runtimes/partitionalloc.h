@@ -2,10 +2,7 @@
 // The memory of PartitionAlloc, Chromium's malloc. Internal to runtimes/.
 #pragma once
 
-#include "base/error.h"
-#include "model/store.h"
-#include "target/target.h"
+#include "runtimes/finder.h"
 
-// Adds a record and the regions of PartitionAlloc's pools, if they are found by its structures: *found. To be called of a target
-// that stands still. False (AS_NO_MEMORY): our memory ran out.
-bool as_partitionalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
+// Finds PartitionAlloc's pools, by its structures.
+bool as_partitionalloc_find(const struct as_finder_input *in);

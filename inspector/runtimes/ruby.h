@@ -3,11 +3,9 @@
 // chunks of malloc's, from 3.1 on mappings of their own. Found from outside, with no symbols: by structure, and proven (ruby_find.c).
 #pragma once
 
-#include "base/error.h"
 #include "base/vec.h"
-#include "model/store.h"
+#include "runtimes/finder.h"
 #include "runtimes/visitor.h"
-#include "target/target.h"
 
 // One page of Ruby's heap ("heap page" in gc.c; not a page of the kernel's).
 struct as_ruby_page {
@@ -32,11 +30,9 @@ struct as_ruby {
 // Is a Ruby interpreter mapped here: a program that is called ruby, or Ruby's library?
 bool as_is_ruby(const struct as_target *t);
 
-// Searches for Ruby's pages in a target that stands still and whose residency is known. That there is none is no
-// failure; when they cannot be proven, `pages` is empty. `kernel_pages`: out->kernel_pages are wanted, too. False (AS_NO_MEMORY):
-// our memory ran out.
-bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err);
-void as_ruby_free(struct as_ruby *r);
+// Finds Ruby's pages: store->ruby, and with in->pages in store->runtime_pages what lies on each of the kernel's pages of them.
+// store->meta.ruby says whether there is a Ruby, and whether its pages could be proven.
+bool as_ruby_find(const struct as_finder_input *in);
 
 // Counts the objects on store->ruby's pages by type, into store->types, with a record in store->runtimes. `chunks`: addresses of all
 // chunks of malloc in use, in order: those that objects point to are counted with them. AS_NO_MEMORY.

@@ -288,9 +288,10 @@ bool as_is_ruby(const struct as_target *t)
     return as_ruby_interpreter(t) != 0;
 }
 
-bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, struct as_error *err)
+// That there is none is no failure; when the pages cannot be proven, out->pages is empty.
+static bool search(struct as_target *t, struct as_ruby *out, struct as_error *err)
 {
-    *out = (struct as_ruby){.present = as_is_ruby(t), .wants_kernel_pages = kernel_pages};
+    out->present = as_is_ruby(t);
     size_t known;
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
@@ -315,8 +316,47 @@ bool as_ruby_find(struct as_target *t, bool kernel_pages, struct as_ruby *out, s
     return false;
 }
 
-void as_ruby_free(struct as_ruby *r)
+// Makes the records; `resident` and `heap` are the ledger's to fill in.
+static bool add_records(struct as_store *s, const struct as_ruby *ruby, struct as_error *err)
 {
-    as_vec_free(&r->pages);
-    as_vec_free(&r->kernel_pages);
+    if (!ruby->present)
+        return true;
+    if (!ruby->proven) {
+        s->meta.ruby = AS_RUBY_UNPROVEN;
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "this process runs Ruby, but the pages of Ruby's own heap could not be identified with "
+                      "certainty; they are counted in the other rows");
+        return true;
+    }
+    s->meta.ruby = AS_RUBY_FOUND;
+    s->meta.ruby_releases = as_strings_add(&s->strings, ruby->releases, strlen(ruby->releases));
+    if (!as_vec_reserve(&s->ruby, ruby->pages.count, err))
+        return false;
+    for (size_t i = 0; i < ruby->pages.count; i++) {
+        const struct as_ruby_page *page = &ruby->pages.items[i];
+        s->ruby.items[s->ruby.count++] = (struct as_ruby_page_record){
+            .address = page->address,
+            .resident = AS_UNKNOWN,
+            .size = page->size,
+            .slot_size = page->slot_size,
+            .total_slots = page->total_slots,
+            .free_slots = page->free_slots,
+            .heap = UINT32_MAX,
+            .first_slot = page->first_slot,
+        };
+    }
+    if (!as_vec_reserve(&s->runtime_pages, ruby->kernel_pages.count, err))
+        return false;
+    for (size_t i = 0; i < ruby->kernel_pages.count; i++)
+        s->runtime_pages.items[s->runtime_pages.count++] = ruby->kernel_pages.items[i];
+    return true;
+}
+
+bool as_ruby_find(const struct as_finder_input *in)
+{
+    struct as_ruby ruby = {.wants_kernel_pages = in->pages};
+    bool ok = search(in->target, &ruby, in->err) && add_records(in->store, &ruby, in->err);
+    as_vec_free(&ruby.pages);
+    as_vec_free(&ruby.kernel_pages);
+    return ok;
 }

@@ -307,22 +307,22 @@ static void keep_tcmalloc_or_drop(struct tcmalloc_search *s)
                      s->counted ? "; together they are what tcmalloc counts as taken, as free, and as returned" : "");
 }
 
-bool as_tcmalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err)
+bool as_tcmalloc_find(const struct as_finder_input *in)
 {
-    struct tcmalloc_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
-    s.first_region = store->regions.count;
-    s.runtime = as_runtime_add(store, AS_RUNTIME_TCMALLOC, AS_ROW_other_malloc, err);
+    struct tcmalloc_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
+    s.first_region = in->store->regions.count;
+    s.runtime = as_runtime_add(in->store, AS_RUNTIME_TCMALLOC, AS_ROW_other_malloc, in->err);
     if (s.runtime == UINT32_MAX)
         return false;
-    s.reads_left += as_runtime_read_budget(t, UINT64_C(1) << PAGE_BITS); // a span has a page at least
+    s.reads_left += as_runtime_read_budget(in->target, UINT64_C(1) << PAGE_BITS); // a span has a page at least
     search_mappings(&s);
-    *found = s.ok && s.found;
-    if (*found) {
+    if (s.ok && s.found) {
         add_own(&s);
         keep_tcmalloc_or_drop(&s);
-        s.ok = s.ok && as_regions_sort(store, s.first_region, err);
+        s.ok = s.ok && as_regions_sort(in->store, s.first_region, in->err);
     } else {
-        store->runtimes.count--; // ours
+        in->store->runtimes.count--; // ours
     }
     as_vec_free(&s.pieces);
     return s.ok;

@@ -2,10 +2,7 @@
 // The memory of gperftools' tcmalloc. Internal to runtimes/.
 #pragma once
 
-#include "base/error.h"
-#include "model/store.h"
-#include "target/target.h"
+#include "runtimes/finder.h"
 
-// Adds a record and the regions of the first tcmalloc that is found, by its structures. *found: there is one. To be called of a
-// target that stands still. False (AS_NO_MEMORY): our memory ran out.
-bool as_tcmalloc_find(struct as_target *t, struct as_store *store, bool *found, struct as_error *err);
+// Finds the first tcmalloc, by its structures.
+bool as_tcmalloc_find(const struct as_finder_input *in);

@@ -276,13 +276,13 @@ static bool may_have_v8(const struct as_target *t)
     return false;
 }
 
-bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *err)
+bool as_v8_find(const struct as_finder_input *in)
 {
-    if (!may_have_v8(t))
+    if (!may_have_v8(in->target))
         return true;
-    struct v8_search s = {.target = t, .store = store, .err = err, .ok = true};
-    size_t first = store->regions.count;
-    s.runtime = as_runtime_add(store, AS_RUNTIME_V8, AS_ROW_managed, err);
+    struct v8_search s = {.target = in->target, .store = in->store, .err = in->err, .ok = true};
+    size_t first = in->store->regions.count;
+    s.runtime = as_runtime_add(in->store, AS_RUNTIME_V8, AS_ROW_managed, in->err);
     if (s.runtime == UINT32_MAX)
         return false;
     search_mappings(&s);
@@ -290,13 +290,13 @@ bool as_v8_find(struct as_target *t, struct as_store *store, struct as_error *er
         keep_v8_or_drop(&s);
         bool found = add_code(&s);
 #ifndef AS_AGENT
-        found = found && as_cppgc_find(t, store, err);
+        found = found && as_cppgc_find(in->target, in->store, in->err);
 #endif
         return found;
     }
     if (s.ok)
         as_runtime_unproven(
-            store, s.runtime, first,
+            in->store, s.runtime, first,
             "by its name this process may run JavaScript, but no pages of V8's heap were found: there is no "
             "V8, its release is not known here (Node 18 to 24 and Chromium 156 are), or the heap changed during the "
             "snapshot. "

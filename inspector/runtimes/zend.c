@@ -169,22 +169,23 @@ static void keep_zend_or_drop(struct zend_search *s)
     s->store->runtimes.items[s->runtime].used = s->used;
 }
 
-bool as_zend_find(struct as_target *t, struct as_store *store, struct as_error *err)
+bool as_zend_find(const struct as_finder_input *in)
 {
-    if (!as_runtime_object_mapped(t, "php") && !as_runtime_object_mapped(t, "libphp"))
+    if (!as_runtime_object_mapped(in->target, "php") && !as_runtime_object_mapped(in->target, "libphp"))
         return true;
-    struct zend_search s = {.target = t, .store = store, .err = err, .reads_left = FREE_READS, .ok = true};
-    size_t first = store->regions.count;
-    s.runtime = as_runtime_add(store, AS_RUNTIME_ZEND, AS_ROW_other_malloc, err);
+    struct zend_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
+    size_t first = in->store->regions.count;
+    s.runtime = as_runtime_add(in->store, AS_RUNTIME_ZEND, AS_ROW_other_malloc, in->err);
     if (s.runtime == UINT32_MAX)
         return false;
     search_mappings(&s);
     if (s.ok && s.heaps > 0 && s.reads_left > 0) {
         keep_zend_or_drop(&s);
-        s.ok = as_regions_sort(store, first, err);
+        s.ok = as_regions_sort(in->store, first, in->err);
     } else if (s.ok) {
         as_runtime_unproven(
-            store, s.runtime, first,
+            in->store, s.runtime, first,
             "this process runs PHP, but no heap of PHP's own memory manager was found: it is switched off "
             "(USE_ZEND_ALLOC=0), the release is unknown, or the heap changed during the snapshot. What PHP "
             "holds is counted in the other rows");

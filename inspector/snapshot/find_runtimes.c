@@ -4,20 +4,16 @@
 #include "base/sort.h"
 #include "ledger/ledger.h"
 #include "profile/read.h"
-#include "runtimes/allocators.h"
-#include "runtimes/cpython.h"
-#include "runtimes/go.h"
+#include "runtimes/finders.h"
 #include "runtimes/heap_objects.h"
 #include "runtimes/regions.h"
-#include "runtimes/ruby.h"
-#include "runtimes/v8.h"
-#include "snapshot/finders_to_records.h"
 
 bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s, as_span_vec *foreign,
                             struct as_error *err)
 {
+    const struct as_finder_input in = {.target = t, .store = s, .err = err, .pages = pages};
     size_t first = s->regions.count;
-    if (!as_cpython_find(t, pages, s, err) || !as_vec_reserve(foreign, s->regions.count - first, err))
+    if (!as_finders_call_first(&in) || !as_vec_reserve(foreign, s->regions.count - first, err))
         return false;
     for (size_t i = first; i < s->regions.count && foreign->items; i++) {
         const struct as_region_record *region = &s->regions.items[i];
@@ -33,11 +29,14 @@ bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s,
 bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const struct as_hotspot *hotspot, bool pages,
                       struct as_store *s, struct as_error *err)
 {
-    struct as_ruby ruby;
-    bool ok = as_ruby_find(t, pages, &ruby, err) && as_records_ruby(s, &ruby, err);
-    as_ruby_free(&ruby);
-    return ok && as_jvm_find(t, hotspot, s, err) && as_v8_find(t, s, err) && as_go_find(t, m->go_program, s, err) &&
-           as_allocators_find(t, m->kind, s, err) && as_profile_find_regions(t, s, err) && as_regions_check(s, err);
+    const struct as_finder_input in = {.target = t,
+                                       .store = s,
+                                       .err = err,
+                                       .answering = m->kind,
+                                       .go_program = m->go_program,
+                                       .hotspot = hotspot,
+                                       .pages = pages};
+    return as_finders_call(&in) && as_profile_find_regions(t, s, err) && as_regions_check(s, err);
 }
 
 // Is what a walk for a reader has collected the address of a chunk of at least `from` bytes? Behind the last of a heap is a gap.

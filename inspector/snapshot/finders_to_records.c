@@ -142,38 +142,3 @@ bool as_records_copy(struct as_store *s, const struct as_heaps *h, struct as_err
     return copy_mappings(s, h->target, err) && copy_mallocs(s, h, err) && copy_arenas(s, h, err) &&
            copy_threads(s, h, err);
 }
-
-bool as_records_ruby(struct as_store *s, const struct as_ruby *ruby, struct as_error *err)
-{
-    if (!ruby->present)
-        return true;
-    if (!ruby->proven) {
-        s->meta.ruby = AS_RUBY_UNPROVEN;
-        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
-                      "this process runs Ruby, but the pages of Ruby's own heap could not be identified with "
-                      "certainty; they are counted in the other rows");
-        return true;
-    }
-    s->meta.ruby = AS_RUBY_FOUND;
-    s->meta.ruby_releases = as_strings_add(&s->strings, ruby->releases, strlen(ruby->releases));
-    if (!as_vec_reserve(&s->ruby, ruby->pages.count, err))
-        return false;
-    for (size_t i = 0; i < ruby->pages.count; i++) {
-        const struct as_ruby_page *page = &ruby->pages.items[i];
-        s->ruby.items[s->ruby.count++] = (struct as_ruby_page_record){
-            .address = page->address,
-            .resident = AS_UNKNOWN,
-            .size = page->size,
-            .slot_size = page->slot_size,
-            .total_slots = page->total_slots,
-            .free_slots = page->free_slots,
-            .heap = UINT32_MAX,
-            .first_slot = page->first_slot,
-        };
-    }
-    if (!as_vec_reserve(&s->runtime_pages, ruby->kernel_pages.count, err))
-        return false;
-    for (size_t i = 0; i < ruby->kernel_pages.count; i++)
-        s->runtime_pages.items[s->runtime_pages.count++] = ruby->kernel_pages.items[i];
-    return true;
-}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What finds the memory of a runtime or of an allocator beside glibc's malloc, from outside and by structure: one interface for all of
+// them.
+#pragma once
+
+#include "base/error.h"
+#include "libc/libc.h"
+#include "model/store.h"
+#include "target/target.h"
+
+struct as_hotspot;
+
+// What a finder is told: of a target that stands still and whose residency is known.
+struct as_finder_input {
+    struct as_target *target;
+    struct as_store *store; // gets a record of what is found, with its regions
+    struct as_error *err;
+    enum as_malloc_kind answering; // which malloc the process uses
+    uint64_t go_program; // where the program is mapped, if it is one of Go's (as_malloc.go_program); 0: it is not
+    const struct as_hotspot *hotspot; // as as_hotspot_open found it before the stop
+    bool pages;                       // what lies on each of the kernel's pages of an interpreter's heap is wanted
+};
+
+struct as_finder {
+    // Nothing is found: no record; or, if something says that there should be such memory, one with the state AS_REGIONS_UNPROVEN.
+    // False (AS_NO_MEMORY): our memory ran out.
+    bool (*find)(const struct as_finder_input *in);
+    uint32_t kind; // of the record, if what is found may answer malloc; 0: it never does
+    bool
+        anywhere; // it may be linked in anywhere; else it is searched for only where something says that it may answer malloc
+    bool before_malloc; // proven pool by pool, so that it is believed even where it seems to be malloc's
+};

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "runtimes/finders.h"
+
+#include "runtimes/cpython.h"
+#include "runtimes/go.h"
+#include "runtimes/innodb.h"
+#include "runtimes/jemalloc.h"
+#include "runtimes/jvm.h"
+#include "runtimes/mimalloc.h"
+#include "runtimes/musl.h"
+#include "runtimes/partitionalloc.h"
+#include "runtimes/regions.h"
+#include "runtimes/ruby.h"
+#include "runtimes/tcmalloc.h"
+#include "runtimes/v8.h"
+#include "runtimes/zend.h"
+
+// In the order of their records.
+static const struct as_finder finders[] = {
+    {as_cpython_find, .anywhere = true, .before_malloc = true},
+    {as_ruby_find, .anywhere = true},
+    {as_jvm_find, .anywhere = true},
+    {as_v8_find, .anywhere = true},
+    {as_go_find, .anywhere = true},
+    {as_jemalloc_find, .kind = AS_RUNTIME_JEMALLOC, .anywhere = true},
+    {as_mimalloc_find, .kind = AS_RUNTIME_MIMALLOC, .anywhere = true},
+#ifndef AS_AGENT
+    {as_mimalloc3_find, .kind = AS_RUNTIME_MIMALLOC},
+    {as_tcmalloc_find, .kind = AS_RUNTIME_TCMALLOC},
+    {as_musl_find, .kind = AS_RUNTIME_MUSL},
+    {as_partitionalloc_find, .kind = AS_RUNTIME_PARTITIONALLOC},
+#endif
+    {as_zend_find, .anywhere = true},
+    {as_innodb_find, .anywhere = true},
+};
+enum { FINDERS = sizeof finders / sizeof *finders };
+
+// The kind of record of an allocator that answers malloc; 0: glibc's, or there is none (Go).
+static uint32_t kind_of(enum as_malloc_kind answering)
+{
+    switch (answering) {
+    case AS_MALLOC_JEMALLOC:
+        return AS_RUNTIME_JEMALLOC;
+    case AS_MALLOC_TCMALLOC:
+        return AS_RUNTIME_TCMALLOC;
+    case AS_MALLOC_MIMALLOC:
+        return AS_RUNTIME_MIMALLOC;
+    case AS_MALLOC_MUSL:
+        return AS_RUNTIME_MUSL;
+    case AS_MALLOC_PARTITIONALLOC:
+        return AS_RUNTIME_PARTITIONALLOC;
+    case AS_MALLOC_ASAN:
+        return AS_RUNTIME_ASAN;
+    case AS_MALLOC_VALGRIND:
+        return AS_RUNTIME_VALGRIND;
+    case AS_MALLOC_UNKNOWN:
+        return AS_RUNTIME_UNKNOWN_MALLOC;
+    case AS_MALLOC_GLIBC:
+    case AS_MALLOC_GO:
+        break;
+    }
+    return 0;
+}
+
+bool as_finders_call_first(const struct as_finder_input *in)
+{
+    for (size_t i = 0; i < FINDERS; i++)
+        if (finders[i].before_malloc && !finders[i].find(in))
+            return false;
+    return true;
+}
+
+bool as_finders_call(const struct as_finder_input *in)
+{
+    uint32_t kind = kind_of(in->answering);
+    bool located = kind == 0;
+    for (size_t i = 0; i < FINDERS; i++) {
+        const struct as_finder *f = &finders[i];
+        bool may_answer = f->kind != 0 && (kind == f->kind || kind == AS_RUNTIME_UNKNOWN_MALLOC);
+        size_t before = in->store->runtimes.count;
+        if (!f->before_malloc && (f->anywhere || may_answer) && !f->find(in))
+            return false;
+        located |= may_answer && in->store->runtimes.count > before;
+    }
+    return located || as_runtime_add(in->store, kind, AS_ROW_other_malloc, in->err) != UINT32_MAX;
+}
