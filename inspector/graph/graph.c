@@ -49,10 +49,7 @@ static bool recognise(struct as_graph *g, struct as_target *t, struct as_error *
 {
     const struct as_recogniser_input in = {&g->patterns, &g->edges,   &g->roots, &g->modules,
                                            &g->tls,      &g->vtables, t,         err};
-    for (const struct as_recogniser *r = g->recognisers; r->name; r++)
-        if (!r->find(&in))
-            return false;
-    return true;
+    return as_recognise(g->recognisers, &in);
 }
 
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,

@@ -2,7 +2,8 @@
 // The arrays of glib's GHashTable (from glib 2.62 on). Before the pointer to the keys are the number of places, a power of two, its
 // mask, and how many places are in use; behind it are the pointers to the hashes and to the values. Each array has a place for each
 // of these numbers. The number of places has 8 bytes, in glib 2.90 it has 4: then all before the keys takes a word less.
-#include "recognisers/candidate_check.h"
+#include "recognisers/glib.h"
+#include "recognisers/proof.h"
 
 enum { WORD = sizeof(uint64_t), HASH = sizeof(uint32_t), LEAST = 8, WORDS = 4, BEHIND = 64 };
 
@@ -30,8 +31,9 @@ static uint64_t bytes_of(const struct as_proof *p, uint64_t pointer, uint64_t pl
     return 0;
 }
 
-void as_prove_glib(const struct as_proof *p, uint64_t address)
+void as_glib_prove(struct as_proof *p, const struct as_claim *candidate)
 {
+    const uint64_t address = candidate->address;
     uint64_t w[WORDS + 3]; // the numbers; the pointers to keys, hashes and values
     struct numbers n;
     if (!as_target_read(p->target, address - (uint64_t)WORDS * WORD, w, sizeof w) || !read_hash_numbers(&n, w) ||

@@ -12,10 +12,6 @@ enum {
     EXIT_FUNCTIONS = 32,
     EXIT_WORDS = 2 + EXIT_FUNCTIONS * 4,
     EXIT_FLAVORS = 5, // free, unused, on_exit, atexit, cxa_atexit
-    AF_OF_INET = 2,   // Linux's numbers
-    AF_OF_INET6 = 10,
-    SOCKADDR_IN = 16,
-    SOCKADDR_IN6 = 28,
 };
 #define MOST_TRIES (UINT64_C(1) << 18)
 #define MOST_CHUNK_TRIES (UINT64_C(1) << 15) // of chunks that the program holds
@@ -130,20 +126,6 @@ static void match_tzstrings(struct as_glibc *g, uint64_t pointer)
             return;
     for (at = pointer; at != 0 && is_tzstring(g, at, &next); at = next)
         as_glibc_give(g, as_proof_node(&g->proof, at), AS_SHAPE_TZSTRING);
-}
-
-// struct addrinfo: flags and family, type and protocol, length; the address, which lies behind; a name, the next.
-void as_prove_addrinfo(const struct as_proof *p, uint64_t address, uint32_t node)
-{
-    uint64_t w[AS_ADDRINFO / WORD];
-    uint16_t family;
-    if (!as_target_read(p->target, address, w, sizeof w) || !as_target_read(p->target, w[3], &family, sizeof family))
-        return;
-    uint32_t of = (uint32_t)(w[0] >> 32), length = (uint32_t)w[2];
-    bool fits = (of == AF_OF_INET && length == SOCKADDR_IN) || (of == AF_OF_INET6 && length == SOCKADDR_IN6);
-    if (fits && family == of && as_proof_is_made_for(p, address, AS_ADDRINFO + length) &&
-        (w[5] == 0 || as_proof_node(p, w[5]) != AS_NO_NODE))
-        as_proof_give(p, node, AS_SHAPE_ADDRINFO);
 }
 
 static const struct as_module *find_libc(const struct as_modules *modules)

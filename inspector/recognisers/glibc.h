@@ -7,7 +7,7 @@
 #pragma once
 
 #include "graph/recogniser.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 enum {
     AS_GLIBC_WORD = 8,
@@ -30,6 +30,8 @@ struct as_glibc {
     uint64_t tries;             // reads that are left
 };
 
+// FILE, DIR, and what getaddrinfo returns (glibc_candidates.c).
+void as_glibc_prove(struct as_proof *p, const struct as_claim *candidate);
 // Names what is glibc's. Comes after all others. False: AS_NO_MEMORY.
 bool as_glibc_find(const struct as_recogniser_input *in);
 

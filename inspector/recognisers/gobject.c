@@ -2,7 +2,7 @@
 #include "recognisers/gobject.h"
 #include "base/memory.h"
 #include "graph/shapes.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 struct as_chains {
     const struct as_proof *proof;

@@ -3,7 +3,7 @@
 // or are the pools (JDK 21 and later: the first chunk, and how many
 // bytes each has behind its header). Each chunk begins with the next one and that number of bytes.
 #include "recognisers/hotspot_chunks.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "recognisers/llvm.h"
 #include "base/memory.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 #include <string.h>
 

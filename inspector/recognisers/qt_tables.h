@@ -3,7 +3,7 @@
 #pragma once
 
 #include "graph/edges.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 #include "target/window.h"
 
 enum { AS_QT_MOST_REFERENCES = 1 << 16 }; // less than addresses of programs at fixed places

@@ -1,24 +1,37 @@
 // SPDX-License-Identifier: MIT
 #include "recognisers/recognisers.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/glib.h"
 #include "recognisers/glibc.h"
 #include "recognisers/gobject.h"
 #include "recognisers/hotspot_chunks.h"
 #include "recognisers/llvm.h"
 #include "recognisers/loader.h"
+#include "recognisers/mariadb.h"
 #include "recognisers/openssl.h"
+#include "recognisers/php.h"
 #include "recognisers/qt.h"
 #include "recognisers/redis.h"
+#include "recognisers/sized.h"
+#include "recognisers/swiss.h"
+#include "recognisers/zlib.h"
+
+#define KIND(kind) (UINT32_C(1) << AS_CLAIM_##kind)
 
 const struct as_recogniser as_recognisers[] = {
-    {"candidates", as_claims_find},
-    {"redis", as_redis_find},
-    {"llvm", as_llvm_find},
-    {"gobject", as_gobject_find},
-    {"openssl", as_openssl_find},
-    {"qt", as_qt_find},
-    {"hotspot", as_hotspot_chunks_find},
-    {"ld.so", as_loader_find},
-    {"glibc", as_glibc_find}, // last: it leaves alone what has a name
-    {0},
+    {.name = "no library", .kinds = KIND(END) | KIND(SIZED), .prove = as_sized_prove},
+    {.name = "zlib", .kinds = KIND(DEFLATE) | KIND(INFLATE), .prove = as_zlib_prove},
+    {.name = "Rust", .kinds = KIND(SWISS), .prove = as_swiss_prove},
+    {.name = "glib", .kinds = KIND(GLIB), .prove = as_glib_prove},
+    {.name = "PHP", .kinds = KIND(PHP_TABLE) | KIND(PHP_STRING), .prove = as_php_prove},
+    {.name = "MariaDB", .kinds = KIND(MARIADB), .prove = as_mariadb_prove},
+    {.name = "redis", .find = as_redis_find},
+    {.name = "LLVM", .find = as_llvm_find},
+    {.name = "GObject", .find = as_gobject_find},
+    {.name = "OpenSSL", .find = as_openssl_find},
+    {.name = "Qt", .find = as_qt_find},
+    {.name = "HotSpot", .find = as_hotspot_chunks_find},
+    {.name = "ld.so", .find = as_loader_find},
+    // Its find comes last: it leaves alone what has a name.
+    {.name = "glibc", .kinds = KIND(FILE) | KIND(DIR) | KIND(ADDRINFO), .prove = as_glibc_prove, .find = as_glibc_find},
+    {.name = NULL},
 };

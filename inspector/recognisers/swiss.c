@@ -2,7 +2,8 @@
 // The tables of Rust's HashMap and HashSet (hashbrown). A word leads to the control bytes: one for each bucket, and a group of them
 // again behind the last. The buckets lie before them, in the same chunk. Beside the word are the mask of the buckets' numbers, how many
 // more elements there is room for, and how many there are. All control bytes are read: as many as there are elements say so.
-#include "recognisers/candidate_check.h"
+#include "recognisers/swiss.h"
+#include "recognisers/proof.h"
 
 #include <string.h>
 
@@ -60,16 +61,16 @@ static bool count_buckets(struct as_proof *p, const struct swiss *s)
     return full == s->items && full + free == s->buckets;
 }
 
-void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node)
+void as_swiss_prove(struct as_proof *p, const struct as_claim *candidate)
 {
     uint64_t w[5]; // the word before, the pointer, three behind
-    if (!as_target_read(p->target, address - WORD, w, sizeof w))
+    if (!as_target_read(p->target, candidate->address - WORD, w, sizeof w))
         return;
     // Releases of Rust have the mask before the pointer or behind it.
     for (int order = 0; order < 2; order++) {
         struct swiss s = {.control = w[1], .group = p->target->arch == AS_ARCH_X86_64 ? MOST_GROUP : MOST_GROUP / 2};
         if (order == 0 ? accept_swiss_table(&s, w[2], w[3], w[4]) : accept_swiss_table(&s, w[0], w[2], w[3]))
-            if (fits_chunk(p, &s, node) && count_buckets(p, &s))
-                as_proof_give(p, node, AS_SHAPE_SWISS);
+            if (fits_chunk(p, &s, candidate->node) && count_buckets(p, &s))
+                as_proof_give(p, candidate->node, AS_SHAPE_SWISS);
     }
 }

@@ -7,7 +7,7 @@
 
 #include "graph/edges.h"
 #include "graph/vtables.h"
-#include "recognisers/candidate_check.h"
+#include "recognisers/proof.h"
 
 enum { AS_HASHTABLE_TABLES = 2 };
 

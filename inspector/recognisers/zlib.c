@@ -2,7 +2,8 @@
 // The states of zlib's streams. Each begins with a pointer to its z_stream, which has a pointer back at a fixed place; then come numbers
 // that follow from each other, and pointers to chunks of just the sizes that these numbers say. zlib 1.2.9 to 1.3.1; Chromium's is
 // not known.
-#include "recognisers/candidate_check.h"
+#include "recognisers/zlib.h"
+#include "recognisers/proof.h"
 
 enum {
     WORD = sizeof(uint64_t),
@@ -38,7 +39,7 @@ static bool is_deflate(const uint64_t *w)
            hashes == UINT32_C(1) << hash_bits && half(w[7], true) == hashes - 1;
 }
 
-void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node)
+static void prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node)
 {
     uint64_t w[DEFLATE_WORDS];
     if (!as_target_read(p->target, address, w, sizeof w) || !has_stream(p, address, w[0]))
@@ -55,7 +56,7 @@ void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node)
 }
 
 // w[1]: mode and last; w[7]: wbits and wsize; w[9]: the window.
-void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node)
+static void prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node)
 {
     uint64_t w[INFLATE_WORDS], end = as_index_address(p->patterns->index, node + 1);
     if (!as_target_read(p->target, address, w, sizeof w) || !has_stream(p, address, w[0]) ||
@@ -67,4 +68,12 @@ void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node)
     as_proof_give(p, node, AS_SHAPE_INFLATE);
     if (size != 0)
         as_proof_give_sized(p, w[9], size, AS_SHAPE_WINDOW);
+}
+
+void as_zlib_prove(struct as_proof *p, const struct as_claim *candidate)
+{
+    if (candidate->kind == AS_CLAIM_DEFLATE)
+        prove_deflate(p, candidate->address, candidate->node);
+    else
+        prove_inflate(p, candidate->address, candidate->node);
 }

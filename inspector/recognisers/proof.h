@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What proves the structures of well-known libraries (candidates.h).
+// What proofs of structures have in common.
 #pragma once
 
 #include "graph/recogniser.h"
-
-#define AS_PROOF_BYTES (UINT64_C(64) << 20) // that are read at most for tables of hashes, and for names
-
-struct as_proof {
-    struct as_patterns *patterns;
-    struct as_target *target;
-    uint64_t room; // bytes that may still be read
-    bool java;     // HotSpot is there, whose arenas' chunks begin as MariaDB's blocks do
-};
 
 // The node of the chunk that begins at `pointer`; AS_NO_NODE: none does.
 static inline uint32_t as_proof_node(const struct as_proof *p, uint64_t pointer)
@@ -47,19 +38,3 @@ static inline bool as_proof_is_code(struct as_target *t, uint64_t address)
     const struct as_mapping *m = as_target_mapping_at(t, address);
     return m && m->prot & AS_PROT_EXEC;
 }
-
-// Has the target mapped a file whose path contains `name`, as in "/libcrypto.so"?
-bool as_proof_has_library(const struct as_target *t, const char *name);
-
-// Proves what glibc's getaddrinfo returns, at `address`.
-void as_prove_addrinfo(const struct as_proof *p, uint64_t address, uint32_t node);
-// Both prove zlib's state at `address`, which is the memory of `node`.
-void as_prove_deflate(const struct as_proof *p, uint64_t address, uint32_t node);
-void as_prove_inflate(const struct as_proof *p, uint64_t address, uint32_t node);
-// Proves a table of Rust's standard library: a word at `address` leads to the control bytes in a node.
-void as_prove_swiss(struct as_proof *p, uint64_t address, uint32_t node);
-// Proves a table of glib's: a word at `address` leads to the keys.
-void as_prove_glib(const struct as_proof *p, uint64_t address);
-
-// Proves what was noted, and gives the chunks a shape.
-bool as_claims_find(const struct as_recogniser_input *in);
