@@ -26,9 +26,8 @@ static void set_root(struct as_frame_names *n, const struct as_snapshot *snapsho
         as_places_set_root(&n->places, root, snapshot->target != NULL);
 }
 
-// After an upgrade the program and its libraries run on, and their files have no names any more. Where another process has the number by
-// now, the
-// build-ids tell.
+// After an upgrade the program and its libraries run on, and their files have no names any more. Where another process
+// has the number by now, the build-ids tell.
 static int open_mapped(void *context, uint64_t address)
 {
     struct as_frame_names *n = context;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The units of a file: those of a module, and the rest of those of which the module has a skeleton alone. libdw is never asked for this
-// rest:
-// it would open whatever a skeleton names.
+// The units of a file: those of a module, and the rest of those of which the module has a skeleton alone. libdw is
+// never asked for this rest: it would open whatever a skeleton names.
 #include "config.h"
 
 #include "debuginfo/dwarf_scan.h"

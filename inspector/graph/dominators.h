@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The dominator tree: a chunk's parent is what all ways from the roots to it have in common last. What an owner or a chunk
-// retains is its subtree: so much would be free if it went. Weak roots (roots.h), and what they alone lead to, own nothing
-// that others lead to. Nor do other roots own an object that the interpreter's lead to (interpreter_roots.h): a word that was left over in
-// some
-// library's chunk would otherwise make all of a Python's objects several owners'. For the same reason a chunk to which both the interpreter
-// and other roots lead owns no object that the interpreter surely holds (interpreter_reach.h).
+// The dominator tree: a chunk's parent is what all ways from the roots to it have in common last. What an owner or a
+// chunk retains is its subtree: so much would be free if it went. Weak roots (roots.h), and what they alone lead to,
+// own nothing that others lead to. Nor do other roots own an object that the interpreter's lead to
+// (interpreter_roots.h): a word that was left over in some library's chunk would otherwise make all of a Python's
+// objects several owners'. For the same reason a chunk to which both the interpreter and other roots lead owns no
+// object that the interpreter surely holds (interpreter_reach.h).
 #pragma once
 
 #include "graph/edges.h"

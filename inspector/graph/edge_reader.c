@@ -65,9 +65,8 @@ struct worker {
     uint64_t seen;        // where the block before ended
 };
 
-// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a table full of the
-// same
-// pointer is that.
+// Pushes an edge from the word at `address`. Far behind the beginning, neighbours that lead to one node are one edge: a
+// table full of the same pointer is that.
 static void add_edge(struct worker *w, uint64_t address, uint32_t to, bool begins)
 {
     uint64_t place = (address - w->memory) / WORD;

@@ -40,9 +40,8 @@ void as_graph_begin(void *graph);
 // Reads the graph at the instant of a snapshot: as_snapshot_options.reader, with a graph as its context.
 bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
                    as_boundary_vec *boundaries, struct as_error *err);
-// Makes the interpreter's roots one owner (interpreter_roots.h), and the objects that nothing leads to another (AS_ROOT_UNREACHED): before
-// the
-// owners are found. False: AS_NO_MEMORY.
+// Makes the interpreter's roots one owner (interpreter_roots.h), and the objects that nothing leads to another
+// (AS_ROOT_UNREACHED): before the owners are found. False: AS_NO_MEMORY.
 bool as_graph_settle_objects(struct as_graph *g, struct as_error *err);
 // Was everything read, and of one instant? What the snapshot itself says of its exactness is to be asked besides.
 bool as_graph_is_whole(const struct as_graph *g);

@@ -17,9 +17,8 @@ struct as_way {
     uint64_t leads_to;            // where in the first step's chunk the root's word leads; AS_UNKNOWN: not found again
 };
 
-// Finds the way to the chunk in use in which `address` lies: from a root that is not weak, if there is any. To be called while the target
-// stands
-// still. Free it in either case. False: AS_NO_MEMORY.
+// Finds the way to the chunk in use in which `address` lies: from a root that is not weak, if there is any. To be
+// called while the target stands still. Free it in either case. False: AS_NO_MEMORY.
 bool as_way_find(struct as_way *p, const struct as_graph *g, struct as_target *t, uint64_t address,
                  struct as_error *err);
 void as_way_free(struct as_way *p);

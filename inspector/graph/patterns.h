@@ -23,9 +23,9 @@ enum as_pattern {
 
 struct as_patterns {
     const struct as_index *index;
-    // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind AS_LENGTH_SHIFT, how long the
-    // text
-    // is, or how many words of the array lie before its end (not its limit), as the words beside the pointer say.
+    // as_pattern; behind AS_SPARE_SHIFT, how many words at the chunk's end its owner does not use; behind
+    // AS_LENGTH_SHIFT, how long the text is, or how many words of the array lie before its end (not its limit), as the
+    // words beside the pointer say.
     uint16_t *of_node;
     uint16_t *begins;         // of the vtables
     uint8_t *shape;           // as_shape (shapes.h), up to AS_SHAPE_FEW

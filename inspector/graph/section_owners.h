@@ -15,9 +15,8 @@ struct as_owner_records {
     uint32_t others;           // of owners for which there is no room
 };
 
-// Fills in the store's graph_owners, graph_branches and graph_leading. `t`: the target of the snapshot. Free the result in either case.
-// False:
-// AS_NO_MEMORY.
+// Fills in the store's graph_owners, graph_branches and graph_leading. `t`: the target of the snapshot. Free the result
+// in either case. False: AS_NO_MEMORY.
 bool as_owner_records_make(struct as_owner_records *r, struct as_store *s, struct as_graph *g,
                            const struct as_owners *owners, const struct as_tree *tree, const struct as_several *several,
                            const struct as_type_records *types, const struct as_target *t, struct as_error *err);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a thread is, or where a signal handler will go on. Internal to thread_safety.c and the files of it that differ from one
-// architecture
-// to the next, thread_safety_x86_64.c and thread_safety_aarch64.c.
+// Where a thread is, or where a signal handler will go on. Internal to thread_safety.c and the files of it that differ
+// from one architecture to the next, thread_safety_x86_64.c and thread_safety_aarch64.c.
 #pragma once
 
 #include "inject/plan.h"

@@ -11,7 +11,7 @@ enum { STEP = 256 * 1024, OVERLAP = 256 };
 // The longest stretch of constant data that is searched: a static program's may be of any size.
 #define MAX_SEARCH ((uint64_t)64 << 20)
 
-static void read_version(struct as_humanize *text, const char *banner, size_t length)
+static void read_version(struct as_banner *text, const char *banner, size_t length)
 {
     static const char before[] = " version ";
     const char *at = memmem(banner, length, before, sizeof before - 1);
@@ -34,7 +34,7 @@ static bool holds(const uint8_t *bytes, size_t length, const char *words)
     return memmem(bytes, length, words, strlen(words)) != NULL;
 }
 
-static void search_banner(struct as_humanize *text, const uint8_t *bytes, size_t length)
+static void search_banner(struct as_banner *text, const uint8_t *bytes, size_t length)
 {
     static const char banner[] = "GNU C Library (";
     const uint8_t *at = text->version[0] ? NULL : memmem(bytes, length, banner, sizeof banner - 1);
@@ -66,9 +66,9 @@ bool as_text_has(const struct as_elf *elf, const char *words)
     return found;
 }
 
-void as_text_read(struct as_humanize *text, const struct as_elf *elf)
+void as_banner_read(struct as_banner *text, const struct as_elf *elf)
 {
-    *text = (struct as_humanize){0};
+    *text = (struct as_banner){0};
     AS_VEC(uint8_t) buffer = {0};
     if (!as_vec_reserve(&buffer, STEP, NULL))
         return;

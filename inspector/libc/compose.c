@@ -3,16 +3,15 @@
 #include "libc/layouts.h"
 #include "libc/sources.h"
 
-const struct as_humanize *as_object_text(struct as_object *object)
+const struct as_banner *as_object_banner(struct as_object *object)
 {
     if (!object->has_text)
-        as_text_read(&object->text, object->elf);
+        as_banner_read(&object->text, object->elf);
     object->has_text = true;
     return &object->text;
 }
 
-void as_object_compose(const struct as_humanize *text, const uint32_t *live, size_t live_count,
-                       struct as_answer *answer)
+void as_object_compose(const struct as_banner *text, const uint32_t *live, size_t live_count, struct as_answer *answer)
 {
     if (answer->source == AS_LAYOUT_DWARF)
         return; // its layout is the compiler's own

@@ -23,11 +23,10 @@ struct as_debug_files {
     uint64_t bytes; // that were read or unpacked, in vain or not: the work
 };
 
-// Opens the debug information in a file: of at most `most` bytes, packed or unpacked, with or without what it shares with others. `lines`:
-// with the table of source lines, which only call stacks need. `roots`: below which the shared file is searched for (a negative one ends
-// the
-// list); NULL: not at all. Close it in either case. False: there is none, and `why` is empty; or why it is left out: it is cut short, too
-// large, or refers to a file that is not there.
+// Opens the debug information in a file: of at most `most` bytes, packed or unpacked, with or without what it shares
+// with others. `lines`: with the table of source lines, which only call stacks need. `roots`: below which the shared
+// file is searched for (a negative one ends the list); NULL: not at all. Close it in either case. False: there is none,
+// and `why` is empty; or why it is left out: it is cut short, too large, or refers to a file that is not there.
 bool as_debug_info_open(struct as_debug_info *d, const struct as_elf *file, uint64_t most, const int *roots, bool lines,
                         char *why, size_t why_size);
 // The same of a .dwo file, which has what the compiler left out of the object files.

@@ -319,7 +319,7 @@ static void complete_layout(struct as_object *object, struct as_answer *answer)
     answer->source = AS_LAYOUT_NONE; // compose as for a source without a layout of its own
     answer->state_rows = rows ? rows : AS_LAYOUT_ALL_ROWS;
     answer->par_rows = 0;
-    as_object_compose(as_object_text(object), &heap_info, 1, answer);
+    as_object_compose(as_object_banner(object), &heap_info, 1, answer);
     answer->source = source;
     struct as_layout *out = &answer->layout;
     said.heap.safe_linking = out->heap.safe_linking;

@@ -89,7 +89,7 @@ bool as_object_ask(struct as_object *object, enum as_layout_source source, struc
     // No source but names and DWARF knows mp_: its initial values are as good as a name.
     if (answer->mp == AS_UNKNOWN)
         as_image_find_par(&object->image, answer);
-    as_object_compose(as_object_text(object), NULL, 0, answer);
+    as_object_compose(as_object_banner(object), NULL, 0, answer);
     return true;
 }
 
@@ -116,7 +116,7 @@ bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struc
         out->main_arena = answer.main_arena;
         out->mp = answer.mp;
     }
-    memcpy(out->version, as_object_text(&object)->version, sizeof out->version);
+    memcpy(out->version, as_object_banner(&object)->version, sizeof out->version);
     memcpy(out->build_id, elf.build_id, sizeof out->build_id);
     as_code_find(&elf, 0, out);
     as_object_close(&object);

@@ -39,7 +39,7 @@ static void relocate(struct as_answer *answer, uint64_t base)
 }
 
 // Fills in from memory what the object's file did not show, and chooses the layout by all that is known.
-static void complete(struct finding *finding, const struct as_module *module, const struct as_humanize *text,
+static void complete(struct finding *finding, const struct as_module *module, const struct as_banner *text,
                      struct as_answer *answer)
 {
     struct as_target *t = finding->target;
@@ -146,7 +146,7 @@ static bool ask_source(struct finding *finding, const struct as_module *module, 
         relocate(&answer, module->base);
     }
     *libc = (struct as_libc){0};
-    complete(finding, module, as_object_text(object), &answer);
+    complete(finding, module, as_object_banner(object), &answer);
     describe_module(finding, module, &answer, libc);
     describe_tls(finding, module, &answer, libc);
     memcpy(libc->version, object->text.version, sizeof libc->version);
@@ -190,7 +190,7 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
         return false;
     }
     if (as_module_is_malloc_debug(module)) {
-        as_object_text(&object);
+        as_object_banner(&object);
         snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
     }
     struct as_libc best = ask_all(finding, module, &object);
@@ -230,7 +230,7 @@ static bool next_writable(const struct as_target *t, size_t *i, uint64_t *start,
 // A core that names no files and holds no ELF headers (qemu's are such): all writable memory is inspected.
 static bool scan_unnamed(struct finding *finding, struct as_error *err)
 {
-    static const struct as_humanize no_text = {0};
+    static const struct as_banner no_text = {0};
     struct as_target *t = finding->target;
     uint64_t scanned = 0;
     uint64_t start = 0;

@@ -18,7 +18,7 @@ struct as_answer {
 };
 
 // What the strings of a libc's code say of it.
-struct as_humanize {
+struct as_banner {
     char version[16];  // "2.36", from the banner; "" when there is none
     bool complete;     // malloc's own messages were seen, so a message that was not seen is not there
     bool safe_linking; // a message that came with safe-linking (2.32)
@@ -32,7 +32,7 @@ struct as_object {
     struct as_elf_image image; // empty for an object that is read from memory
     char left_out[200];        // why its debug information was not read, though there is some; "": it was not left out
     bool has_text;             // the text has been read: only once a source has found a malloc
-    struct as_humanize text;
+    struct as_banner text;
 };
 
 // Prepares to ask. `roots` are handles of root directories below which debug files are searched for (a negative one ends the
@@ -45,8 +45,7 @@ void as_object_close(struct as_object *object);
 bool as_object_ask(struct as_object *object, enum as_layout_source source, struct as_answer *answer);
 
 // Composes answer->layout again, with evidence from live memory: rows, the strongest first.
-void as_object_compose(const struct as_humanize *text, const uint32_t *live, size_t live_count,
-                       struct as_answer *answer);
+void as_object_compose(const struct as_banner *text, const uint32_t *live, size_t live_count, struct as_answer *answer);
 
 // The sources. Each leaves what it cannot tell as the caller set it.
 bool as_source_dwarf(struct as_object *object, struct as_answer *answer);
@@ -61,9 +60,9 @@ void as_code_find(const struct as_elf *elf, uint64_t base, struct as_libc *libc)
 bool as_text_has(const struct as_elf *elf, const char *words);
 
 // Reads the banner and malloc's messages from the object's constant data.
-void as_text_read(struct as_humanize *text, const struct as_elf *elf);
+void as_banner_read(struct as_banner *text, const struct as_elf *elf);
 // The same, once for an object.
-const struct as_humanize *as_object_text(struct as_object *object);
+const struct as_banner *as_object_banner(struct as_object *object);
 
 // Opens the separate debug file of an object: by build-id below usr/lib/debug, by .gnu_debuglink, or in the cache of debuginfod's
 // client; only one whose own build-id is the same. -1 when there is none.

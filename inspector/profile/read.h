@@ -10,7 +10,7 @@
 // profile that has ended, too. What begins as tables and does not hold makes the record one without regions. False: AS_NO_MEMORY.
 bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_error *err);
 
-// Adds the profile's records to the store, if the target has one. `boundaries` as in as_stopped_reader, with AS_GAP_FREE. Nothing in the
-// tables is trusted:
-// what does not hold is left out, and work and memory are bounded by the tables' mapping. False: AS_NO_MEMORY.
+// Adds the profile's records to the store, if the target has one. `boundaries` as in as_stopped_reader, with
+// AS_GAP_FREE. Nothing in the tables is trusted: what does not hold is left out, and work and memory are bounded by the
+// tables' mapping. False: AS_NO_MEMORY.
 bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err);

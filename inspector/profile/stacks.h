@@ -17,9 +17,8 @@ struct as_profile_stacks {
     struct as_store *store;
     const uint32_t *module_of; // the record of each of the recorder's modules
     uint64_t module_count;
-    // Adds the line of a frame of interpreted code (AS_PROFILE_PYTHON, AS_PROFILE_RUBY), and returns its record's index + 1; 0:
-    // AS_NO_MEMORY.
-    // NULL: there are none.
+    // Adds the line of a frame of interpreted code (AS_PROFILE_PYTHON, AS_PROFILE_RUBY), and returns its record's index
+    // + 1; 0: AS_NO_MEMORY. NULL: there are none.
     uint32_t (*line)(void *reader, uint64_t frame, struct as_error *err);
     void *reader;
     struct as_number_map frames, stacks;

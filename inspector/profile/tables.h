@@ -90,9 +90,9 @@ struct as_profile_head {
     struct as_profile_table threads;   // struct as_profile_thread; the first stands for those that are not known
     // A slot for each page that is not watched, but on which a large chunk begins: no two do at the same time.
     struct as_profile_table large_slots;
-    // uint64_t, a power of two of them: a bit for each 32 bytes of memory, of which many share one. It is set where a chunk was allocated
-    // for
-    // which there was no room: whose page has no place in the table of pages, or no block. (Once so, it stays so: no room is given back.)
+    // uint64_t, a power of two of them: a bit for each 32 bytes of memory, of which many share one. It is set where a
+    // chunk was allocated for which there was no room: whose page has no place in the table of pages, or no block.
+    // (Once so, it stays so: no room is given back.)
     struct as_profile_table refused;
     struct as_profile_counts counts;
     // Interpreters that are there, and whose frames are not known: major release << 8 | minor; 0: there is none.

@@ -32,9 +32,8 @@ static void give_shape(const struct hotspot_chunks *h, uint64_t pointer, enum as
     h->proof.patterns->of_node[node] = AS_PATTERN_NONE;
 }
 
-// Follows the chunks of a pool, which have a header and so many bytes behind it. Returns how many there are; 0: it is no pool. `give`:
-// names
-// them.
+// Follows the chunks of a pool, which have a header and so many bytes behind it. Returns how many there are; 0: it is
+// no pool. `give`: names them.
 static uint64_t follow_pool(struct hotspot_chunks *h, uint64_t first, uint64_t header, uint64_t bytes, bool give)
 {
     uint64_t count = 0, w[2];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The structures of redis: dicts with their tables and entries (redis_dicts.h), strings (sds), objects, listpacks, intsets. Of 7.0 to 8.6;
-// and valkey's
-// hash tables (valkey.h), of 8.1 and later.
+// The structures of redis: dicts with their tables and entries (redis_dicts.h), strings (sds), objects, listpacks,
+// intsets. Of 7.0 to 8.6; and valkey's hash tables (valkey.h), of 8.1 and later.
 //
 // All hangs on a dict whose type is in a module's data. Only where there is such a dict, all chunks are read once more: no other program
 // pays for it.

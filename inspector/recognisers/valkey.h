@@ -32,8 +32,7 @@ typedef void as_hashtable_each(void *context, uint32_t node, uint64_t word);
 // Fills the list of `h`, of which the rest is set. What there is no memory for is not in it. A table's type is no vtable then.
 void as_hashtables_find(struct as_hashtables *h);
 
-// Calls `entry` for all entries of a hash table, and `child` for all buckets that are chunks of their own. False: there are more or fewer
-// of
-// them than it says, or the memory has changed.
+// Calls `entry` for all entries of a hash table, and `child` for all buckets that are chunks of their own. False: there
+// are more or fewer of them than it says, or the memory has changed.
 bool as_hashtable_visit(struct as_hashtables *h, const struct as_hashtable *of, as_hashtable_each *entry,
                         as_hashtable_each *child, void *context);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A hash table of the entries of a table that only grows: each entry names the next one with the same hash. No lock is taken. The heads of
-// chains are many only where the entries are: each level has eight times as many as the one below, and is used when the one below has
-// enough entries (`load`). So a small table takes little memory, nothing is ever moved, and what is not there is searched for in few
-// places.
-// Internal to profile/.
+// A hash table of the entries of a table that only grows: each entry names the next one with the same hash. No lock is
+// taken. The heads of chains are many only where the entries are: each level has eight times as many as the one below,
+// and is used when the one below has enough entries (`load`). So a small table takes little memory, nothing is ever
+// moved, and what is not there is searched for in few places. Internal to profile/.
 #pragma once
 
 #include <stdatomic.h>

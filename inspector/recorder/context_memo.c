@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-// One in so many: what comes again and again is kept soon, and a context that does not costs little. One that is there, outdated, is
-// renewed
-// at once.
+// One in so many: what comes again and again is kept soon, and a context that does not costs little. One that is there,
+// outdated, is renewed at once.
 enum { KEEP = 4 };
 
 // A snapshot by the layouts of one caller and depth.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The contexts in which a thread that an interpreter runs has allocated lately. An entry has all that a signature is made of, word by word:
-// the
-// return addresses and frame pointers of the C stack, and the innermost interpreted frames. The outer ones are compared with those of the
-// thread's last walk (stack_memo.h). So a context that comes again is recognised without a hash of all that, and without another walk.
-// Internal to profile/.
+// The contexts in which a thread that an interpreter runs has allocated lately. An entry has all that a signature is
+// made of, word by word: the return addresses and frame pointers of the C stack, and the innermost interpreted frames.
+// The outer ones are compared with those of the thread's last walk (stack_memo.h). So a context that comes again is
+// recognised without a hash of all that, and without another walk. Internal to profile/.
 #pragma once
 
 #include "recorder/interpreters.h"
@@ -49,9 +48,8 @@ static inline bool as_recent_has_stack(const struct as_recorder_recent *r, const
     return differ == 0;
 }
 
-// Perhaps the context is one of these, and its entry does not hold any more. It was found since it was kept or renewed, or not so long ago:
-// what makes
-// entries outdated may come as often as allocations, and then it is not worth while.
+// Perhaps the context is one of these, and its entry does not hold any more. It was found since it was kept or renewed,
+// or not so long ago: what makes entries outdated may come as often as allocations, and then it is not worth while.
 static inline bool as_recent_is_any_outdated(const struct as_recorder_recent *set,
                                              const struct as_unwind_registers *caller, uint64_t version)
 {
@@ -68,9 +66,8 @@ static inline uint32_t as_recent_found(struct as_recorder_recent *r)
     return r->id;
 }
 
-// context_memo.c: the context of an allocation in a process with an interpreter, if it is recognised by its signature; else 0: *attempt
-// says what
-// was found. attempt->same is of the snapshot before.
+// context_memo.c: the context of an allocation in a process with an interpreter, if it is recognised by its signature;
+// else 0: *attempt says what was found. attempt->same is of the snapshot before.
 uint32_t as_recorder_recognise_with_inner(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                                           struct as_recorder_attempt *attempt);
 
@@ -89,9 +86,8 @@ static inline bool as_recorder_has_interpreter(void)
            atomic_load_explicit(&as_cruby.found, memory_order_acquire);
 }
 
-// The context, if the thread has been in it lately, or if it is recognised; else 0: *attempt says what was found. No function is called
-// where
-// there is no interpreter.
+// The context, if the thread has been in it lately, or if it is recognised; else 0: *attempt says what was found. No
+// function is called where there is no interpreter.
 static inline uint32_t as_recorder_context_quickly(struct as_recorder_thread *thread,
                                                    const struct as_unwind_registers *caller,
                                                    struct as_recorder_attempt *attempt)

@@ -90,9 +90,8 @@ static uint32_t stack_with(struct as_recorder_last_stack *last, const struct as_
     return stack;
 }
 
-// Whether the unwound stack is that of the context to be checked. It nearly always is, and to search for a stack, a chain is followed for
-// each
-// frame.
+// Whether the unwound stack is that of the context to be checked. It nearly always is, and to search for a stack, a
+// chain is followed for each frame.
 static bool is_expected(const struct stack_to_unwind *w, const struct as_profile_context *wanted,
                         const struct as_recorder_merged *m)
 {

@@ -6,12 +6,11 @@
 
 #include <stdint.h>
 
-// Begins a profile. `rates` as $ARENASCOPE_PROFILE has them (docs/profile.md). `running`: threads of the process run meanwhile, and may
-// be loading objects; and a child of fork() does not go on with it, as nobody would end it there. The caller keeps
-// others from calling this meanwhile. `record`: a trace besides, for which this starts what writes the buffers; NULL: none.
-// AS_USAGE: `rates` are none. AS_DENIED: one is being made, or a thread is still in the last one. AS_UNSUPPORTED: malloc is not found, or
-// no
-// slot of it. AS_NO_MEMORY.
+// Begins a profile. `rates` as $ARENASCOPE_PROFILE has them (docs/profile.md). `running`: threads of the process run
+// meanwhile, and may be loading objects; and a child of fork() does not go on with it, as nobody would end it there.
+// The caller keeps others from calling this meanwhile. `record`: a trace besides, for which this starts what writes the
+// buffers; NULL: none. AS_USAGE: `rates` are none. AS_DENIED: one is being made, or a thread is still in the last one.
+// AS_UNSUPPORTED: malloc is not found, or no slot of it. AS_NO_MEMORY.
 typedef bool as_recorder_begin(struct as_error *err);
 bool as_recorder_start(const char *rates, bool running, as_recorder_begin *record, struct as_error *err);
 // Likewise, with `running`, but no slot of malloc's is written: the profile begins when jumps to the recorder's hooks have been written to

@@ -182,11 +182,9 @@ static int find_others(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-// The hook of a slot that the loader has still to bind, to a function of libc's; 0: it is not known to be so. By its last name, as nobody
-// else has
-// that: then it takes the hook from libc's table. By another one, it may be the program's own malloc that is found; so it is asked only
-// where
-// the table cannot be written, who has such a function.
+// The hook of a slot that the loader has still to bind, to a function of libc's; 0: it is not known to be so. By its
+// last name, as nobody else has that: then it takes the hook from libc's table. By another one, it may be the program's
+// own malloc that is found; so it is asked only where the table cannot be written, who has such a function.
 static uintptr_t hook_for_unbound(struct slot_writing *w, const struct as_recorder_object *o, const ElfW(Rela) * r)
 {
     const ElfW(Sym) *s = &o->symbols[ELF64_R_SYM(r->r_info)];
@@ -216,9 +214,8 @@ static void match_at(struct slot_writing *w, const struct as_recorder_object *o,
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more. Where it cannot be written, slots that are not
-// bound
-// yet get their hooks now (hook_for_unbound), and what is loaded later has none.
+// Libc's table of symbols first: what the loader binds meanwhile is hooked, too, or no more. Where it cannot be
+// written, slots that are not bound yet get their hooks now (hook_for_unbound), and what is loaded later has none.
 static void write_symbols(struct slot_writing *w)
 {
     for (size_t i = 0; i < as_recorder.hooks; i++) {

@@ -43,9 +43,8 @@ static inline bool as_recorder_is_watched(uintptr_t chunk)
     return as_recorder.all_pages || as_profile_page_hash(chunk >> as_recorder_page_shift()) <= as_recorder.watched;
 }
 
-// With memory tagging (aarch64's MTE) malloc's pointers have a tag in their top byte; its headers, and what the tables say of addresses,
-// have
-// none.
+// With memory tagging (aarch64's MTE) malloc's pointers have a tag in their top byte; its headers, and what the tables
+// say of addresses, have none.
 static inline void *as_recorder_untagged(void *memory)
 {
 #if defined(__aarch64__)
@@ -113,9 +112,8 @@ static inline size_t as_recorder_slot_on_page(uintptr_t chunk)
     return (chunk & ((UINT64_C(1) << as_recorder_page_shift()) - 1)) >> AS_PROFILE_SLOT_SHIFT;
 }
 
-// NULL: the page has none at the first place where it would be. Once it has one, it has it until the profile is over, and so is the
-// thread's
-// state: the next chunk is on the same page, as a rule.
+// NULL: the page has none at the first place where it would be. Once it has one, it has it until the profile is over,
+// and so is the thread's state: the next chunk is on the same page, as a rule.
 static inline _Atomic uint32_t *as_recorder_slot_at(struct as_recorder_thread *thread, uintptr_t chunk)
 {
     uint64_t page = chunk >> as_recorder_page_shift();
@@ -135,10 +133,10 @@ static inline _Atomic uint32_t *as_recorder_slot_at(struct as_recorder_thread *t
 
 // --- Recognising ------------------------------------------------------------------------------------------------------
 
-// Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of frame pointers there
-// are, whether there are return addresses, and in all groups, and whether the frame pointer's register counts. And how many outer frames
-// there
-// are besides, without offsets (outer_frames.c), and where the first of them begins.
+// Offsets of a layout: words above the stack pointer, four to a group and 16 bits each. The shape: how many groups of
+// frame pointers there are, whether there are return addresses, and in all groups, and whether the frame pointer's
+// register counts. And how many outer frames there are besides, without offsets (outer_frames.c), and where the first
+// of them begins.
 enum { AS_LANES = 4, AS_LANE_BITS = 16, AS_MOST_OFFSET = 0x7fff };
 enum { AS_SHAPE_COUNT = 15, AS_SHAPE_FRAMES = 16, AS_SHAPE_MORE = 32, AS_SHAPE_REGISTER = 64 };
 enum { AS_SHAPE_OUTER_SHIFT = 16, AS_SHAPE_BOUNDARY_SHIFT = 32, AS_SHAPE_OUTER_BITS = 16 };
@@ -152,9 +150,8 @@ static inline uint64_t as_recorder_mix_in(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-// By which a context is searched for. New stacks lie together, and so do the heads of their contexts: in few lines of a processor's cache.
-// Stacks
-// at regular distances have heads all over the table.
+// By which a context is searched for. New stacks lie together, and so do the heads of their contexts: in few lines of a
+// processor's cache. Stacks at regular distances have heads all over the table.
 static inline uint32_t as_recorder_context_hash(uint32_t stack, uint32_t who)
 {
     enum { BLOCK_BITS = 8, STEP_BITS = 2 };

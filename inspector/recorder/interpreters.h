@@ -7,10 +7,9 @@
 // Takes the loader's lock. False: one of them may come or go unseen, and has to be searched for again.
 bool as_interpreters_find(void);
 
-// A hash of all that says in which interpreted functions and lines the calling thread is, 0 where it is in none; and the frames themselves,
-// if `walk` is not NULL. `same`: of the attempt (recorder.h); 0: there was none. `sp` and all above it is on the thread's own stack. False:
-// the
-// frames are about to be changed, or are not what they should be.
+// A hash of all that says in which interpreted functions and lines the calling thread is, 0 where it is in none; and
+// the frames themselves, if `walk` is not NULL. `same`: of the attempt (recorder.h); 0: there was none. `sp` and all
+// above it is on the thread's own stack. False: the frames are about to be changed, or are not what they should be.
 static inline bool as_recorder_inner(const struct as_recorder_thread *thread, uintptr_t sp, size_t same,
                                      struct as_inner_walk *walk, uint64_t *hash)
 {

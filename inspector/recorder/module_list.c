@@ -150,9 +150,8 @@ void as_recorder_modules_watch(bool in)
         as_recorder_loader_leave(&signals);
 }
 
-// NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache needs. A filter that was
-// there
-// (a container's, a service's) has let these calls pass.
+// NULL: there is none. A filter that came since the profile began may end the process for calls that only a cache
+// needs. A filter that was there (a container's, a service's) has let these calls pass.
 static const char *cache_directory_now(void)
 {
     return list.has_directory && as_unwind_cache_filters() == list.filters ? list.directory : NULL;

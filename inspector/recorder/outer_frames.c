@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Return addresses further out than a layout has offsets. A recursion of the same functions in another order leaves a stack of the same
-// depth: there
-// they decide. Where they stand, the thread's last unwinding says, if its frames are there still.
+// Return addresses further out than a layout has offsets. A recursion of the same functions in another order leaves a
+// stack of the same depth: there they decide. Where they stand, the thread's last unwinding says, if its frames are
+// there still.
 #include "recorder/hot_path.h"
 #include "recorder/stack_memo.h"
 

@@ -266,14 +266,12 @@ struct as_unwind_stacks as_recorder_stacks(struct as_recorder_thread *thread, ui
 // alone.
 void as_recorder_stack_is_another(struct as_recorder_thread *thread, uintptr_t sp, uintptr_t low);
 
-// Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by longjmp: the thread is
-// there no
-// more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.
+// Whether a signal handler has left the recorder, which the thread entered when its stack pointer was `busy`, by
+// longjmp: the thread is there no more. `sp`: its stack pointer now. False where that is not sure. Keeps errno.
 bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp);
 
-// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is libc's. And where
-// libc's
-// threads start, if this is not the main thread.
+// Where libc keeps a thread's id: the kernel tells it, or it is known, and is there. Of the calling thread, which is
+// libc's. And where libc's threads start, if this is not the main thread.
 void as_recorder_threads_begin(void);
 // Another thread may be at the same address. Only as long as it is the one that was named, its contexts are its own.
 void as_recorder_thread_name(struct as_recorder_thread *thread);
@@ -341,9 +339,9 @@ void as_recorder_modules_leave(struct as_recorder_thread *thread);
 uint64_t as_recorder_frame(const struct as_unwind_modules *modules, const struct as_unwind_module **last, uintptr_t pc);
 void as_recorder_modules_in_child(void);
 
-// signature.c: the signature of the frames that the thread has just unwound, whose layout is kept, and of an interpreter's: their hash (0:
-// there
-// are none), and themselves (NULL: they are not known). 0: they cannot be recognised.
+// signature.c: the signature of the frames that the thread has just unwound, whose layout is kept, and of an
+// interpreter's: their hash (0: there are none), and themselves (NULL: they are not known). 0: they cannot be
+// recognised.
 struct as_inner_walk;
 uint64_t as_recorder_make_signature(const struct as_recorder_thread *thread, uint64_t key,
                                     const struct as_unwind_modules *modules, const struct as_unwind_registers *caller,
@@ -358,9 +356,8 @@ void as_recorder_learn(struct as_recorder_layout *layout, uint64_t signature, ui
 // stack_layouts.c: where the layout is kept, unless it was already.
 struct as_recorder_layout *as_recorder_keep_layout(const struct as_recorder_layout *layout);
 
-// stack_trie.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there yet: *count says how
-// many
-// it is. *fresh: nobody has been on it. 0: there is no room.
+// stack_trie.c: the stack `caller` (0: none) with frames[0], or with all of the frames, where that one is not there
+// yet: *count says how many it is. *fresh: nobody has been on it. 0: there is no room.
 uint32_t as_recorder_find_or_add_stacks(uint32_t caller, const uint64_t *frames, size_t *count, bool *fresh);
 // Whether these are the frames of the stack, the outermost one first.
 bool as_recorder_has_frames(uint32_t stack, const uint64_t *frames, size_t count);
@@ -406,10 +403,9 @@ struct as_recorder_buffer *as_recorder_full_buffers(void);
 struct as_recorder_buffer *as_recorder_buffer_at(uint32_t next);
 void as_recorder_buffer_done(struct as_recorder_buffer *buffer);
 void as_recorder_buffers_wait(uint64_t nanoseconds);
-// Whether all of them have been used: then those of idle threads are missing. In this order: one or more are asked back, there is a barrier
-// (false:
-// the kernel has none), and each is taken back. The result is how many words are in it; UINT32_MAX: the thread has it still, or hands it
-// over.
+// Whether all of them have been used: then those of idle threads are missing. In this order: one or more are asked
+// back, there is a barrier (false: the kernel has none), and each is taken back. The result is how many words are in
+// it; UINT32_MAX: the thread has it still, or hands it over.
 bool as_recorder_buffers_scarce(void);
 void as_recorder_buffer_ask_back(struct as_recorder_thread *thread);
 bool as_recorder_buffers_barrier(void);

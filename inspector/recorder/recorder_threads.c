@@ -188,9 +188,8 @@ void as_recorder_stack_is_another(struct as_recorder_thread *t, uintptr_t sp, ui
     t->beside = true;
 }
 
-// A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a function further
-// out,
-// above them. (A coroutine is switched to by a handler alone, as the recorder calls nobody.)
+// A handler that has interrupted the recorder stands below its frames, or on another stack: this may be a variable of a
+// function further out, above them. (A coroutine is switched to by a handler alone, as the recorder calls nobody.)
 bool as_recorder_was_left(const struct as_recorder_thread *thread, uintptr_t busy, uintptr_t sp)
 {
     if (sp < busy || busy < thread->low || sp >= thread->high)

@@ -121,9 +121,8 @@ static __attribute__((noinline)) void write_slowly(struct as_recorder_thread *th
     errno = saved;
 }
 
-// The usual case first, in which no function is called but for an interpreter's frames: no sample is due, the thread is on the part of its
-// own stack that
-// is known, the page has slots, and the context is recognised, as a rule.
+// The usual case first, in which no function is called but for an interpreter's frames: no sample is due, the thread is
+// on the part of its own stack that is known, the page has slots, and the context is recognised, as a rule.
 void as_recorder_write(struct as_recorder_thread *thread, void *memory, size_t size, uintptr_t pc, uintptr_t sp,
                        uintptr_t fp)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A context's signature: the caller of malloc, how deep the stack is, and the words that decide where its next return addresses are:
-// the return addresses themselves, and each frame pointer by which a frame was found. The unwinder's rules say where they lie, so that
-// equal words mean equal frames: each word says where the next one is. Of a deep stack, outer frames follow that have no layout
-// (outer_frames.c). What stands
-// above the last frame is not compared.
+// A context's signature: the caller of malloc, how deep the stack is, and the words that decide where its next return
+// addresses are: the return addresses themselves, and each frame pointer by which a frame was found. The unwinder's
+// rules say where they lie, so that equal words mean equal frames: each word says where the next one is. Of a deep
+// stack, outer frames follow that have no layout (outer_frames.c). What stands above the last frame is not compared.
 //
 // All tables are shared, and no lock is taken: a place is written by one store, or checked when it is read.
 #include "recorder/hot_path.h"
@@ -13,9 +12,8 @@
 
 // --- Known signatures -------------------------------------------------------------------------------------------------
 
-// Two places for each context, or four, as long as there are any. An entry does not say in which half it is of twice as many: it is put
-// into both,
-// and one gives way. What another thread writes meanwhile may be lost, and is learnt again.
+// Two places for each context, or four, as long as there are any. An entry does not say in which half it is of twice as
+// many: it is put into both, and one gives way. What another thread writes meanwhile may be lost, and is learnt again.
 static void grow_signatures(void)
 {
     struct as_recorder *r = &as_recorder;
@@ -138,9 +136,8 @@ static bool add_places(struct signing *m, const struct as_unwind_seen *seen)
     return (by_fp || at_word) && (!by_fp || add_frame_pointer(m)) && (!at_word || add_address(m, seen->sp_place));
 }
 
-// The same of frames that the thread's last unwinding has kept, with the kinds of the rules and the places where it has read: on the stack,
-// and
-// aligned.
+// The same of frames that the thread's last unwinding has kept, with the kinds of the rules and the places where it has
+// read: on the stack, and aligned.
 static bool step_all_seen(struct signing *m, const struct as_unwind_last *last, size_t count)
 {
     const struct as_unwind_seen *first = &last->frames[AS_UNWIND_MOST - last->count];
@@ -170,9 +167,8 @@ static bool step_all(struct signing *m, const struct as_recorder_scratch *s, con
     return true;
 }
 
-// Outer frames without offsets: how many they are, and where the first of them begins. The frame pointer goes into the signature if it
-// decides where
-// they are.
+// Outer frames without offsets: how many they are, and where the first of them begins. The frame pointer goes into the
+// signature if it decides where they are.
 static bool add_outer(struct signing *m, const struct as_recorder_thread *thread, size_t count)
 {
     uintptr_t words = (m->sp - m->caller->sp) / sizeof(uintptr_t);
@@ -216,9 +212,8 @@ static struct as_recorder_layout layout_for(uint64_t key, const struct signing *
     return layout;
 }
 
-// How many return addresses decide. Among interpreted frames, those up to the call that runs one of these: which C functions are between
-// two
-// of them, their instructions do not say.
+// How many return addresses decide. Among interpreted frames, those up to the call that runs one of these: which C
+// functions are between two of them, their instructions do not say.
 static size_t frames_to_sign(const struct as_inner_walk *walk, const uintptr_t *ends, size_t count)
 {
     if (atomic_load_explicit(&as_recorder.signs_all, memory_order_relaxed) || as_python_is_hidden())

@@ -99,9 +99,9 @@ static void search_filter(struct branch *b)
     b->is_new = !(atomic_load_explicit(b->filter, memory_order_relaxed) & b->bit);
 }
 
-// Puts a branch that is new into the filter. Returns the same branch, if another thread has put it there meanwhile and has added it; else
-// 0.
-// A thread puts a branch there before it adds it. So where the bit was not set, what the chain had just before is not this branch.
+// Puts a branch that is new into the filter. Returns the same branch, if another thread has put it there meanwhile and
+// has added it; else 0. A thread puts a branch there before it adds it. So where the bit was not set, what the chain
+// had just before is not this branch.
 static uint32_t put_into_filter(struct branch *b)
 {
     as_recorder_chains_skip(&as_recorder.branch_chains, &b->chain);

@@ -148,9 +148,8 @@ bool as_recorder_buffers_scarce(void)
     return atomic_load_explicit(&lists.touched, memory_order_relaxed) >= as_recorder.buffer_count;
 }
 
-// The thread's next event finds no room, and it hands the buffer over, if it has it still. (It reads `end` while this is written: one
-// aligned
-// word. Where it has just got another buffer, it hands that one over nearly empty.)
+// The thread's next event finds no room, and it hands the buffer over, if it has it still. (It reads `end` while this
+// is written: one aligned word. Where it has just got another buffer, it hands that one over nearly empty.)
 void as_recorder_buffer_ask_back(struct as_recorder_thread *t)
 {
     __atomic_store_n(&t->end, NULL, __ATOMIC_RELAXED);
@@ -162,11 +161,11 @@ bool as_recorder_buffers_barrier(void)
            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-// A thread names itself busy before it searches for room, and is so until it has stored where the room of another buffer ends. So, after
-// the
-// barrier, one that is not busy, and has no room, has written all that it will write into this buffer: it finds no room when it enters.
-// Then it and this thread may both be about to take the buffer, and one of them gets it. (Nobody but the writer's thread makes it free
-// again: it is the same one still.) Until then `at` stays, too.
+// A thread names itself busy before it searches for room, and is so until it has stored where the room of another
+// buffer ends. So, after the barrier, one that is not busy, and has no room, has written all that it will write into
+// this buffer: it finds no room when it enters. Then it and this thread may both be about to take the buffer, and one
+// of them gets it. (Nobody but the writer's thread makes it free again: it is the same one still.) Until then `at`
+// stays, too.
 uint32_t as_recorder_buffer_take_back(struct as_recorder_thread *t, struct as_recorder_buffer *buffer)
 {
     if (atomic_load(&t->busy) != 0 || __atomic_load_n(&t->end, __ATOMIC_ACQUIRE) != NULL)

@@ -81,9 +81,8 @@ struct as_py_found {
     uint32_t head; // bytes of the block before it
     uint64_t used; // bytes of the block up to its end; 0: not known
 };
-// Counts a block or chunk of `size` bytes at an address, of which up to AS_PY_READ can be read at `block`: with its type, if it is an
-// object; and
-// takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
+// Counts a block or chunk of `size` bytes at an address, of which up to AS_PY_READ can be read at `block`: with its
+// type, if it is an object; and takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
 bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t address, uint64_t size, bool mallocs,
                        struct as_py_found *found);
 

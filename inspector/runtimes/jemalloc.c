@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// jemalloc by structure. Its variables have a radix tree with an element for each page at which one of its extents begins. In a
-// build for addresses of 48 bits that is a root of 2^18 pointers to leaves, and a leaf of 2^18 words, each with the address of a
-// descriptor, which has the extent's address and size. In a build for 57 bits (jemalloc takes the number from the processor that it
-// is built on) there are three levels of 2^15 elements; as an address leaves
-// no bits for the size class then, an element of a leaf is two words, the first of which is the address. (rtree.h: rtree_levels,
-// RTREE_LEAF_COMPACT.)
-// So a word's place in the tree says which address its descriptor must have: a pointer to anything else does not pass. The
-// descriptors themselves, and the leaves, are in blocks of jemalloc's own, whose headers add up. The structures are those of rtree.h,
-// extent_structs.h (edata.h from 5.3 on) and base_structs.h, as known of 5.0 to 5.3, tested on 5.3.
+// jemalloc by structure. Its variables have a radix tree with an element for each page at which one of its extents
+// begins. In a build for addresses of 48 bits that is a root of 2^18 pointers to leaves, and a leaf of 2^18 words, each
+// with the address of a descriptor, which has the extent's address and size. In a build for 57 bits (jemalloc takes the
+// number from the processor that it is built on) there are three levels of 2^15 elements; as an address leaves no bits
+// for the size class then, an element of a leaf is two words, the first of which is the address. (rtree.h:
+// rtree_levels, RTREE_LEAF_COMPACT.) So a word's place in the tree says which address its descriptor must have: a
+// pointer to anything else does not pass. The descriptors themselves, and the leaves, are in blocks of jemalloc's own,
+// whose headers add up. The structures are those of rtree.h, extent_structs.h (edata.h from 5.3 on) and base_structs.h,
+// as known of 5.0 to 5.3, tested on 5.3.
 #include "runtimes/jemalloc.h"
 
 #include "base/align.h"

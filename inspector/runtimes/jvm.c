@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// HotSpot's memory. The heap is the range that the collector has reserved (G1, Serial, Parallel, Shenandoah; ZGC has none, its heap
-// is shared memory under several addresses); the code cache is the list of code heaps, each a range with a map beside it; metaspace has
-// lists of reserved
-// ranges. A range
-// is believed when the mappings there are what they must be: private memory, of which the parts that can be written are what the
-// JVM has committed.
+// HotSpot's memory. The heap is the range that the collector has reserved (G1, Serial, Parallel, Shenandoah; ZGC has
+// none, its heap is shared memory under several addresses); the code cache is the list of code heaps, each a range with
+// a map beside it; metaspace has lists of reserved ranges. A range is believed when the mappings there are what they
+// must be: private memory, of which the parts that can be written are what the JVM has committed.
 #include "runtimes/jvm.h"
 
 #include "runtimes/hotspot_metaspace.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// mimalloc 3 by structure. It divides memory into slices of 64 KiB, and has a map of these: a table of pointers to tables of 2^13 pointers,
-// each
-// for a slice of one of mimalloc's pages, to what describes the page. The first table's first pointer leads to its own end, where
-// the table for the lowest addresses stands. A description says where the page's memory is from: an arena, and the slice's number in it,
-// which must give the slice's place in the map; or a mapping of its own, which must have the slice. An arena begins with a
-// description, too: its mapping, and how many slices it has. (src/page-map.c and include/mimalloc/types.h, read in 3.0.1 to 3.4.3)
+// mimalloc 3 by structure. It divides memory into slices of 64 KiB, and has a map of these: a table of pointers to
+// tables of 2^13 pointers, each for a slice of one of mimalloc's pages, to what describes the page. The first table's
+// first pointer leads to its own end, where the table for the lowest addresses stands. A description says where the
+// page's memory is from: an arena, and the slice's number in it, which must give the slice's place in the map; or a
+// mapping of its own, which must have the slice. An arena begins with a description, too: its mapping, and how many
+// slices it has. (src/page-map.c and include/mimalloc/types.h, read in 3.0.1 to 3.4.3)
 #include "runtimes/mimalloc.h"
 
 #include "runtimes/ranges.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// PartitionAlloc by structure. Each partition has a root, a variable of the program's. A word of the root is the root's own address with
-// all bits inverted. Among the root's first words are, twice, the address and the mask of a pool: addresses that
-// PartitionAlloc has reserved, in which all memory is its own. For each size of block the root has a bucket, which begins with a pointer to
-// what
-// describes the first of its slot spans; and this has the bucket's address. (partition_root.h, partition_bucket.h and
-// partition_page.h, as known of 2024; seen in the memory of Chromium 156, and tested there)
+// PartitionAlloc by structure. Each partition has a root, a variable of the program's. A word of the root is the root's
+// own address with all bits inverted. Among the root's first words are, twice, the address and the mask of a pool:
+// addresses that PartitionAlloc has reserved, in which all memory is its own. For each size of block the root has a
+// bucket, which begins with a pointer to what describes the first of its slot spans; and this has the bucket's address.
+// (partition_root.h, partition_bucket.h and partition_page.h, as known of 2024; seen in the memory of Chromium 156, and
+// tested there)
 #include "runtimes/partitionalloc.h"
 
 #include "runtimes/ranges.h"

@@ -12,9 +12,9 @@ static inline bool as_is_runtime_memory(const struct as_mapping *m)
     return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED) && (m->prot & AS_PROT_WRITE);
 }
 
-// Could it lie in all of these bytes? What was mapped at once may be in as many mappings as the program has protected or advised parts of
-// it. Each
-// mapping behind the first takes one of *snapshots, as a target may have as many as it likes: false, too, where none is left.
+// Could it lie in all of these bytes? What was mapped at once may be in as many mappings as the program has protected
+// or advised parts of it. Each mapping behind the first takes one of *snapshots, as a target may have as many as it
+// likes: false, too, where none is left.
 bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length, int64_t *reads_left);
 
 // How many snapshots a search of all such memory may take: one for each `unit` bytes of it, and one for each mapping.
@@ -26,9 +26,8 @@ struct as_range as_runtime_around(const struct as_target *t, uint64_t address, u
 // Adds a record of a runtime without regions. Its index, or UINT32_MAX: our memory ran out.
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err);
 
-// Adds a region for each part of [start, end) that is private anonymous memory and can be accessed, of whose blocks nothing is known, and
-// adds their
-// bytes to *bytes. False (AS_NO_MEMORY): our memory ran out.
+// Adds a region for each part of [start, end) that is private anonymous memory and can be accessed, of whose blocks
+// nothing is known, and adds their bytes to *bytes. False (AS_NO_MEMORY): our memory ran out.
 bool as_regions_add(struct as_target *t, struct as_store *s, uint32_t runtime, uint64_t start, uint64_t end,
                     uint64_t *bytes, struct as_error *err);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// gperftools' tcmalloc by structure. It divides memory into pages of 8 KiB, and has a map of these: a root of 2^17 pointers to leaves, and
-// a
-// leaf of 2^18 words, of which the first and the last of each run of pages (a span) have the address of the span's descriptor. A
-// descriptor begins with the number of the span's first page and with how many it has. So a word's place in the map says which
-// number its descriptor must begin with, and how long the span is says where the next word counts: those between may be stale. Not far
-// behind the root are sums over all spans. Leaves and descriptors lie in chunks of 8 MiB of tcmalloc's own, with variables that
-// say where the newest chunk is free. (pagemap.h, span.h, page_heap.h and common.cc, read in 2.8 to 2.18)
+// gperftools' tcmalloc by structure. It divides memory into pages of 8 KiB, and has a map of these: a root of 2^17
+// pointers to leaves, and a leaf of 2^18 words, of which the first and the last of each run of pages (a span) have the
+// address of the span's descriptor. A descriptor begins with the number of the span's first page and with how many it
+// has. So a word's place in the map says which number its descriptor must begin with, and how long the span is says
+// where the next word counts: those between may be stale. Not far behind the root are sums over all spans. Leaves and
+// descriptors lie in chunks of 8 MiB of tcmalloc's own, with variables that say where the newest chunk is free.
+// (pagemap.h, span.h, page_heap.h and common.cc, read in 2.8 to 2.18)
 #include "runtimes/tcmalloc.h"
 
 #include "base/align.h"

@@ -35,9 +35,8 @@ struct as_visited_type {
     bool bytes;          // an object's own memory is text or numbers, and holds nothing
 };
 
-// Blocks by address, those of regions first, each region before its blocks; between them the memory that objects have of their own; at last
-// the types by their
-// numbers, from 0 on. Each returns false to end that: AS_NO_MEMORY.
+// Blocks by address, those of regions first, each region before its blocks; between them the memory that objects have
+// of their own; at last the types by their numbers, from 0 on. Each returns false to end that: AS_NO_MEMORY.
 struct as_object_visitor {
     void *context;
     bool (*region)(void *context, uint64_t start, uint64_t end);

@@ -22,16 +22,14 @@ struct as_arena_hold {
 // Called once with the chunks of a target, before it runs on: what else is to be read of the same instant. Called by address, so that
 // the agent, which never needs it, has no such code in it.
 struct as_stopped_reader {
-    // `boundaries`: of each heap in turn, in any order, where it begins (tagged AS_HEAP_BEGINS); then, ascending, the addresses
-    // of its chunks in use, and where anything else begins behind them (tagged AS_GAP, perhaps AS_GAP_FREE). The reader may free them:
-    // nobody needs
-    // them after it. False and `err`: the snapshot fails.
+    // `boundaries`: of each heap in turn, in any order, where it begins (tagged AS_HEAP_BEGINS); then, ascending, the
+    // addresses of its chunks in use, and where anything else begins behind them (tagged AS_GAP, perhaps AS_GAP_FREE).
+    // The reader may free them: nobody needs them after it. False and `err`: the snapshot fails.
     bool (*read)(void *context, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
                  as_boundary_vec *boundaries, struct as_error *err);
     void *context;
-    // Called before, and perhaps more than once, if the target runs on meanwhile (or never runs): to begin what needs nothing of the
-    // target.
-    // NULL: there is nothing.
+    // Called before, and perhaps more than once, if the target runs on meanwhile (or never runs): to begin what needs
+    // nothing of the target. NULL: there is nothing.
     void (*begin)(void *context);
 };
 

@@ -37,9 +37,9 @@ void as_places_set_root(struct as_places *p, int root, bool sure);
 // build-id.
 void as_places_set_open(struct as_places *p, as_places_open *open, void *context);
 
-// A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number, or UINT32_MAX for
-// AS_NO_MEMORY. Its file is opened when
-// its first address is asked for, and used if it still has this build-id.
+// A module by its path, build-id (hexadecimal, "": none) and an address of its code in the process; returns its number,
+// or UINT32_MAX for AS_NO_MEMORY. Its file is opened when its first address is asked for, and used if it still has this
+// build-id.
 uint32_t as_places_add_module(struct as_places *p, const char *path, const char *build_id, uint64_t start,
                               struct as_error *err);
 

@@ -36,9 +36,8 @@ struct as_stop_ops {
     // reason: this target cannot be cloned, or not now; it runs then. NULL: no target of this kind can.
     bool (*fork)(struct as_target *t, const struct as_critical *critical, struct as_error *err);
     // Whether all that was read since the last stop (or since it was opened) was the target's own memory. False and
-    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->stop.deadline_exceeded: it was let go. NULL: it
-    // cannot
-    // go away.
+    // AS_TARGET_GONE: it exited or exec'd meanwhile, and the rest read as nothing; t->stop.deadline_exceeded: it was
+    // let go. NULL: it cannot go away.
     bool (*intact)(struct as_target *t, struct as_error *err);
 };
 

@@ -8,9 +8,9 @@
 // none, where it is another user's or others may write into it, and in a setuid program. Reads the environment.
 bool as_unwind_cache_directory(char *path, size_t size);
 
-// A number that says which seccomp filters the calling thread is under: with a further one it is another; 0: none is known (there is none,
-// or /proc
-// cannot be read). What is called for it is what the loader calls for a library: open, read, close.
+// A number that says which seccomp filters the calling thread is under: with a further one it is another; 0: none is
+// known (there is none, or /proc cannot be read). What is called for it is what the loader calls for a library: open,
+// read, close.
 uint64_t as_unwind_cache_filters(void);
 
 // The module's table: the file's in `directory` (NULL: no cache), else made from the image and written there. `cached` says whether

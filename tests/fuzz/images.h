@@ -14,9 +14,8 @@ struct fuzzed {
     bool typed; // by debug information
 };
 
-// Opens the cores in the directory that the environment variable `variable` names, in the order of their names, and calls `prepare` for
-// each.
-// Ends the program, with a message, where there are none, or too many.
+// Opens the cores in the directory that the environment variable `variable` names, in the order of their names, and
+// calls `prepare` for each. Ends the program, with a message, where there are none, or too many.
 void images_open(const char *variable, void (*prepare)(struct fuzzed *f, const char *name));
 
 // The image that a byte of an input chooses.

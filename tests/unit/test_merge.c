@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the whole. Each stack has
-// the
-// outer frames of the one before, and others within; some have more frames than there is room for.
+// The frames of a stack, with an interpreter's: what is taken from the stack before is what would have come of the
+// whole. Each stack has the outer frames of the one before, and others within; some have more frames than there is room
+// for.
 #include "recorder/hot_path.h"
 #include "recorder/merge_frames.h"
 #include "support/check.h"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A recursion of two functions that differ in nothing but their addresses, deeper than what a layout has: stacks that differ only further
-// out are
-// taken for each other until the checks have found some of them wrong. From then on all return addresses decide, and where an interpreter
-// hides its
-// frames.
+// A recursion of two functions that differ in nothing but their addresses, deeper than what a layout has: stacks that
+// differ only further out are taken for each other until the checks have found some of them wrong. From then on all
+// return addresses decide, and where an interpreter hides its frames.
 #include "recorder/context_memo.h"
 #include "recorder/hot_path.h"
 #include "support/check.h"

@@ -62,9 +62,8 @@ static void take_for(uint32_t from, uint32_t to)
     CHECK(replaced > 0);
 }
 
-// How many of its allocations have another context than *wanted. 0 there: this becomes the context of the first. `other`: right after a
-// check,
-// the stack is taken for this one's.
+// How many of its allocations have another context than *wanted. 0 there: this becomes the context of the first.
+// `other`: right after a check, the stack is taken for this one's.
 static __attribute__((noinline)) uint64_t count_wrong(uint32_t (*caller)(void *), void *block, uint32_t *wanted,
                                                       uint32_t other)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// When the agent writes a dump by itself. Rss, and how much was allocated, are asked once a second. What is in use takes a snapshot, in
-// which each arena is locked as long
-// as the walk takes: one in `every`, and never more than 0.5 % of a processor. The snapshot that meets a condition is the dump.
+// When the agent writes a dump by itself. Rss, and how much was allocated, are asked once a second. What is in use
+// takes a snapshot, in which each arena is locked as long as the walk takes: one in `every`, and never more than 0.5 %
+// of a processor. The snapshot that meets a condition is the dump.
 #include "agent/preload/dump_at.h"
 #include "agent/agent.h"
 #include "agent/dump_name.h"

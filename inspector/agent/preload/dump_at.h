@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dumps that the agent writes by itself: at a peak, after growth, at an amount of Rss, after so many bytes allocated. The worker thread
-// does it. The code lies with the
-// recorder's (cold.ld): an injected library comes without it.
+// Dumps that the agent writes by itself: at a peak, after growth, at an amount of Rss, after so many bytes allocated.
+// The worker thread does it. The code lies with the recorder's (cold.ld): an injected library comes without it.
 #pragma once
 
 #include "base/error.h"

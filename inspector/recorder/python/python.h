@@ -170,9 +170,8 @@ static inline bool as_python_may_lose(uintptr_t state)
 // What is read of a state; and where a type has its tp_dealloc.
 enum { AS_PYTHON_STATE_READ = 168, AS_PYTHON_TYPE_DEALLOC = 48 };
 
-// What CPython keeps as the calling thread's state, without a call of CPython's; 0: there is none. The key is read anew where this can be
-// done:
-// another interpreter has another one.
+// What CPython keeps as the calling thread's state, without a call of CPython's; 0: there is none. The key is read anew
+// where this can be done: another interpreter has another one.
 static inline uintptr_t as_python_state(void)
 {
     uint32_t found = atomic_load_explicit(&as_python.key, memory_order_acquire);
@@ -191,9 +190,8 @@ void as_python_watch(bool in);
 // frames themselves, if `walk` is not NULL. `sp` and all above it is on the thread's own stack. False: the frames are about to be
 // changed, or are not what they should be.
 bool as_python_walk(const struct as_recorder_thread *thread, uintptr_t sp, struct as_inner_walk *walk, uint64_t *hash);
-// python_recent.c: the context, if the thread has been in it lately (context_memo.h); else 0, and *outdated becomes true where an entry
-// with the
-// same call has another version.
+// python_recent.c: the context, if the thread has been in it lately (context_memo.h); else 0, and *outdated becomes
+// true where an entry with the same call has another version.
 uint32_t as_python_recall(struct as_recorder_thread *thread, const struct as_unwind_registers *caller,
                           struct as_recorder_attempt *attempt);
 // Where the thread's last walk can be recalled: its innermost frames go into the entry. False: it cannot.

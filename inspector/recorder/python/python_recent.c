@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost Python frame is the entry's, word by word, and the outer ones
-// are
-// those of its last walk. All allocations of a Python come by here: words are compared together, as a branch takes longer than some words.
+// Whether a thread is in a context that it has been in lately: its innermost Python frame is the entry's, word by word,
+// and the outer ones are those of its last walk. All allocations of a Python come by here: words are compared together,
+// as a branch takes longer than some words.
 #include "recorder/context_memo.h"
 #include "recorder/hot_path.h"
 

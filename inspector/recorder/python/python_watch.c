@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The hook that sees code objects die: it stands in the type's tp_dealloc, a word of CPython's variables. This word is written only while
-// the
-// loader's lock is held and its list has the object: so nothing of it is unmapped meanwhile, nor is it another's memory. Of an object
-// that was unloaded unseen nothing is written.
+// The hook that sees code objects die: it stands in the type's tp_dealloc, a word of CPython's variables. This word is
+// written only while the loader's lock is held and its list has the object: so nothing of it is unmapped meanwhile, nor
+// is it another's memory. Of an object that was unloaded unseen nothing is written.
 #include "recorder/code_objects.h"
 #include "recorder/python/python.h"
 

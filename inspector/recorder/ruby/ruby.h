@@ -155,9 +155,8 @@ enum { AS_CRUBY_FRAME_PC = 0, AS_CRUBY_FRAME_ISEQ = 16, AS_CRUBY_FRAME_ENVIRONME
 // ruby_context.c: the calling thread's execution context, if it may be read now; else 0. *own: how it says so.
 uintptr_t as_cruby_own_context(struct as_cruby_context *own);
 
-// Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that has a tag on its C
-// stack.
-// All bytecode is run by such functions, and Ruby's variables are read only then.
+// Whether libruby is there: it stays, or the calling thread, whose own context this is, is in a function of Ruby's that
+// has a tag on its C stack. All bytecode is run by such functions, and Ruby's variables are read only then.
 static inline bool as_cruby_is_there(uintptr_t context)
 {
     return as_cruby.stays || as_inner_word(context + AS_CRUBY_TAG) != 0;
@@ -284,11 +283,11 @@ static inline uintptr_t as_cruby_differs(const struct as_cruby_last *last, uintp
     return as_inner_word(frame + AS_CRUBY_FRAME_PC) ^ last->pcs[i];
 }
 
-// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are inspected, but for the first
-// `same`, which have been (more than the last walk has: none has been). Their instructions decide: the same instruction of a frame that has
-// not moved has called the same iseq, and the frame's hash has the rest. What an instruction does not say is whether the call went through
-// C:
-// then the C stack has more on it, which is in the signature.
+// How many of the last walk's frames, from the outermost one on, are what they were; those up to `until` are inspected,
+// but for the first `same`, which have been (more than the last walk has: none has been). Their instructions decide:
+// the same instruction of a frame that has not moved has called the same iseq, and the frame's hash has the rest. What
+// an instruction does not say is whether the call went through C: then the C stack has more on it, which is in the
+// signature.
 static inline size_t as_cruby_count_same(const struct as_cruby_last *last, uintptr_t until, size_t same)
 {
     enum { TOGETHER = 4 }; // frames, with one branch: a branch takes longer than to read a frame

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What Ruby has no symbols for is found by what it says. A thread's execution context: the one word of libruby's thread-local variables
-// that leads to a context which names the calling thread. The VM's variable: each word of libruby's variables that has the VM's address.
-// The
-// bytecode loop: the function in which an instruction's code is. Its caller: the function with a tag's label that calls the loop.
+// What Ruby has no symbols for is found by what it says. A thread's execution context: the one word of libruby's
+// thread-local variables that leads to a context which names the calling thread. The VM's variable: each word of
+// libruby's variables that has the VM's address. The bytecode loop: the function in which an instruction's code is. Its
+// caller: the function with a tag's label that calls the loop.
 #include "recorder/ruby/ruby.h"
 
 #include <setjmp.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Some offsets depend on how a Ruby was built. Its own functions that read there have the same offsets in their machine code. They are
-// read,
-// and not called. That a collection is under way stands at the beginning of the objspace, where what may be built differently comes
-// before the number of collections, too.
+// Some offsets depend on how a Ruby was built. Its own functions that read there have the same offsets in their machine
+// code. They are read, and not called. That a collection is under way stands at the beginning of the objspace, where
+// what may be built differently comes before the number of collections, too.
 #include "recorder/code_objects.h"
 #include "recorder/ruby/ruby.h"
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and so is the hash of the
-// outer
-// ones. These are mostly those of the thread's last walk; where one is not, it is walked from there on: so an entry also has the next
-// frames
-// outside of the few that are compared word by word.
+// Whether a thread is in a context that it has been in lately: its innermost control frames are the entry's, and so is
+// the hash of the outer ones. These are mostly those of the thread's last walk; where one is not, it is walked from
+// there on: so an entry also has the next frames outside of the few that are compared word by word.
 #include "recorder/context_memo.h"
 
 // Where the thread's control frames are, and how many of them an entry has: there are some outside of those.

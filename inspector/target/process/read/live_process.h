@@ -159,9 +159,8 @@ bool as_process_list_threads(struct as_process *p, struct as_error *err);
 bool as_process_runs(pid_t pid);
 // As as_target_ops.intact.
 bool as_process_intact(struct as_target *t, struct as_error *err);
-// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no memory, which says
-// nothing
-// of the process; else `otherwise`.
+// The code for a file that could not be opened, by errno: AS_NO_MEMORY where we may have no more files open, or have no
+// memory, which says nothing of the process; else `otherwise`.
 enum as_code as_process_unopened(enum as_code otherwise);
 // Why we may not inspect, in words, with what to do about it; AS_DENIED. Always returns false.
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err);

@@ -2,9 +2,9 @@
 // Swap never counts as room: that the kernel makes room by moving the target's memory to swap would slow it down. So a limit of swap alone
 // (memory.swap.max) needs no snapshot; the first version's limit of memory and swap together does.
 //
-// In a container, the cgroups above its root cannot be seen. They are taken not to be tighter than the ones that can, as they are made to
-// hold
-// them; where the first version tells of one that is (hierarchical_memory_limit), the room is not known.
+// In a container, the cgroups above its root cannot be seen. They are taken not to be tighter than the ones that can,
+// as they are made to hold them; where the first version tells of one that is (hierarchical_memory_limit), the room is
+// not known.
 #include "target/process/read/room.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Whether there is room for what a read brings back from swap. A page that is read while it is swapped out is charged to the target's
-// memory
-// cgroup, not to the reader's. It stays charged as a page of the swap cache, even where it is sent back at once: 341 of 353 MB did. At the
-// limit the kernel then finds nothing that it could move to swap in its place, and kills the target, however much swap is free: 29 of 32
-// inspects a process with 57 MB in swap did so where at most 8 MB were left. (The target itself may touch these pages: for a fault of its
-// own the kernel waits, and tries again.)
+// Whether there is room for what a read brings back from swap. A page that is read while it is swapped out is charged
+// to the target's memory cgroup, not to the reader's. It stays charged as a page of the swap cache, even where it is
+// sent back at once: 341 of 353 MB did. At the limit the kernel then finds nothing that it could move to swap in its
+// place, and kills the target, however much swap is free: 29 of 32 inspects a process with 57 MB in swap did so where
+// at most 8 MB were left. (The target itself may touch these pages: for a fault of its own the kernel waits, and tries
+// again.)
 #include "base/align.h"
 #include "target/process/read/live_process.h"
 #include "target/process/read/pagemap.h"

@@ -187,9 +187,9 @@ static void stop_timer(const struct seize_timer *t)
     sigaction(SIGRTMAX, &t->action, NULL);
 }
 
-// 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer for a first thread
-// that
-// has just ended, while another one, which executes a program, is about to have its id: it may do so again and again.
+// 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer
+// for a first thread that has just ended, while another one, which executes a program, is about to have its id: it may
+// do so again and again.
 static int seize(struct as_process *p, pid_t tid)
 {
     enum { MOST_TRIES = 50 };

@@ -16,9 +16,8 @@
 // By how much a sleep may last longer because it begins anew.
 #define AS_RESTART_MOST_NS UINT64_C(20000000)
 
-// By how much longer may a call of a thread last, in ns, if it is made again from its beginning? 0: not at all. AS_UNKNOWN: it is not
-// known. Reads
-// the target's memory for it.
+// By how much longer may a call of a thread last, in ns, if it is made again from its beginning? 0: not at all.
+// AS_UNKNOWN: it is not known. Reads the target's memory for it.
 uint64_t as_restart_delay(struct as_process *p, const struct as_sleep *sleep);
 
 // Before anything is touched: can every thread be stopped without a sleep that ends late or kills? False: AS_DENIED, which
