@@ -142,6 +142,7 @@ types:
 analyze:
 	scripts/install-deps build lint
 	$(MAKE) --no-print-directory build build-static-arm64/build.ninja
+	ninja -C build-static-arm64 build.ninja
 	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy $(BUILD)
 	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 
