@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tools import browser as browsers
 from tools import debian, durations, harness, kernel, machine_lock, programs, tiers
 from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
@@ -196,3 +198,9 @@ def keeps(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory
     """A program that knows what keeps its pages, and its dump with the graph."""
     with running_keeps(arenadump, tmp_path_factory.mktemp("keeps")) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.chromium() as running:
+        yield running

@@ -17,8 +17,6 @@ import pytest
 from rich.console import Console
 from tools import synthetic_dump as synthetic
 from tools import tiers
-from tools.paths import ROOT
-from tools.report_fixtures import browser
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import run_reports, spec

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import fetched
 from tools import debian, harness, kernel, tiers
-from tools.paths import ROOT
-from tools.pressure import LARGE, SUITES, Scenario, Snapshot, allowed, check, own_pages, pressed
+from tools.pressure import LARGE, SUITES, Scenario, Snapshot, check, own_pages, pressed
 
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
@@ -26,18 +23,6 @@ CAP_SYS_NICE, PR_CAPBSET_DROP = 23, 24
 @pytest.fixture(scope="module", params=tiers.by_tier(SUITES))
 def libc(request: pytest.FixtureRequest) -> debian.Libc:
     return fetched(request.param)
-
-
-@pytest.fixture(scope="module")
-def swap() -> Iterator[None]:
-    """A swap file, for as long as a module's tests run: not half of it is ever used, so what is read stays there."""
-    directory = ROOT / ".cache"
-    directory.mkdir(exist_ok=True)
-    with Path("/proc/swaps").open() as machine:
-        # All swap is one: whoever ends a swap file brings others' pages back, which may meet their cgroups' limits.
-        fcntl.flock(machine, fcntl.LOCK_EX)
-        with allowed(kernel.swap_file(directory, 512)):
-            yield
 
 
 def page_out(pid: int) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import debian, harness, kernel, programs, tight
+from tools import debian, harness, programs, tight
 from tools.exporting import exporting
 from tools.postures import notes
 
@@ -28,16 +28,6 @@ SOME = 96 << 20  # more than the margin that a clone leaves, and less than the t
 # The freeze in place of a clone has a limit of two seconds and more by itself, which an emulated processor may need.
 SNAPSHOT = ("--mode", "clone", "--max-pause", "60s")
 RUN = [sys.executable, "-m", "arenascope"]
-
-
-@pytest.fixture
-def group() -> Iterator[tight.TightCgroup]:
-    try:
-        made = tight.TightCgroup()
-    except kernel.NotAllowedError as reason:
-        pytest.skip(f"this machine does not allow it: {reason}")
-    with made:
-        yield made
 
 
 @pytest.fixture

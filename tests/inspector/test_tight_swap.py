@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspector.test_swap import swap
-from inspector.test_tight_memory import COMMANDS, check_unharmed, group, is_so
+from inspector.test_tight_memory import COMMANDS, check_unharmed, is_so
 from tools import harness, kernel, tight
 from tools.postures import notes
 
-__all__ = ["group", "swap"]
 pytestmark = pytest.mark.alone
 
 MEGABYTES = 120

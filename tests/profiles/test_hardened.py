@@ -13,15 +13,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from profiles.test_profile import compare, sites, truth
+from profiles.test_profile import compare, truth
 from profiles.test_profile_attach import go, start, waits
 from tools import debian, harness, programs
 from tools.control import RECORDER_ROOM, ask, control_socket
 from tools.odd import needs_root
 from tools.profiling import hooks_left, libc_as_in_its_file, profile, profiling
 from tools.stage import Stage
-
-__all__ = ["sites"]  # a fixture
 
 DENIED, UNSUPPORTED = 4, 5
 NO_RULE = 77

@@ -33,11 +33,6 @@ Stacks = Counter[tuple[str, ...]]
 WAYS = [2016 + 512 * way for way in range(5)]
 
 
-@pytest.fixture(scope="session")
-def sites() -> Path:
-    return programs.build_portable("sites")
-
-
 class Names:
     """The functions of a program, by their addresses in its file."""
 

@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from profiles.test_profile import by_stack, compare, sites, truth
+from profiles.test_profile import by_stack, compare, truth
 from tools import debian, harness, programs
 from tools.profiling import Profiling, has_agent, hooks_left, libc_as_in_its_file, profile, profiling, recorded
 from tools.stage import Stage, kill, until
 
-__all__ = ["sites"]  # a fixture
 NO_TARGET, DENIED, UNSUPPORTED, GONE, NO_MEMORY, NO_MALLOC = 3, 4, 5, 7, 9, 10
 USAGE = 2
 

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from profiles.test_profile import compare, sites, truth
+from profiles.test_profile import compare, truth
 from profiles.test_profile_attach import DENIED, GONE, NO_MALLOC, UNSUPPORTED, go, is_clean, start, waits
 from tools import debian, harness, odd, programs
 from tools.injection import TRACER
 from tools.profiling import Profiling, has_agent, hooks_left, profile, profiling, recorded
 from tools.stage import Stage, threads, until
-
-__all__ = ["sites"]  # a fixture
 
 
 def refused(arenadump: harness.Arenadump, pid: int, code: int, says: str, folder: Path) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from profiles.test_profile import FUNCTIONS, by_stack, compare, sites, truth
+from profiles.test_profile import FUNCTIONS, by_stack, compare, truth
 from profiles.test_profile_attach import go, is_clean, start
 from tools import debian, harness, programs
 from tools.profiling import Profiling, hooks_left, profile, profiling, recorded
@@ -23,7 +23,6 @@ from tools.stage import Stage, kill, until
 
 from arenascope.wire.profile_json import profile_of, read_profile
 
-__all__ = ["sites"]  # a fixture
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="entries are patched on x86-64 alone")
 DENIED, UNSUPPORTED, GONE = 4, 5, 7
 KILLS = int(os.environ.get("KILLS", "8"))  # `make kills`: 100

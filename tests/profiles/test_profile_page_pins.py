@@ -17,14 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools import harness
 from tools.profiling import profile
-from tools.report_fixtures import browser
 from tools.tab import Tab, write
 
 from arenascope.profiles.page_pins import LEAST_EXCESS, NEAR, Keeping, narrowest_pinner
 from arenascope.profiles.stack_titles import bare_name, is_for_others
 from arenascope.wire.dump import Dump
-
-__all__ = ["browser"]  # a fixture
 
 
 def fill() -> Iterator[str]:

@@ -17,7 +17,6 @@ from profiles.test_profile_python import RELEASES, command
 from tools import debian, harness, programs, tiers
 from tools.paths import PROGRAMS
 from tools.profiling import profile, profiling
-from tools.report_fixtures import browser
 from tools.stage import Stage, kill, until
 from tools.tab import Tab, write
 
@@ -27,7 +26,6 @@ from arenascope.wire.dump import Dump
 from arenascope.wire.profile import MEASURES, UNKNOWN_THREAD, Profile, Share, Site, StackThread, by_thread
 from arenascope.wire.profile_json import profile_of, read_profile
 
-__all__ = ["browser"]  # a fixture
 PYTHON = PROGRAMS / "by_thread.py"
 INTERPRETED = 9000  # bytes of its blocks, or more
 KNOWN = 1023  # threads that the recorder's tables have room for

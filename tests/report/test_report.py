@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tools import synthetic_dump as synthetic
 from tools import tiers
-from tools.report_fixtures import browser, one, tab, two
 from tools.tab import Tab, begins, means, near, page_addresses, rgb, some, write
 
 from arenascope.report.colours import APPEARANCES, Colour, page_bytes

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools.report_fixtures import browser, one, two
 from tools.tab import Tab
 
 from arenascope.report.charts import histograms

@@ -14,7 +14,6 @@ import pytest
 from tools import synthetic_dump as synthetic
 from tools import tiers
 from tools.keeps import Keeps
-from tools.report_fixtures import browser
 from tools.tab import Tab, page_addresses, write
 
 from arenascope.humanize import size

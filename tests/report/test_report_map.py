@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import debian, harness, interpreters, tiers
+from tools import harness, interpreters, tiers
 from tools import synthetic_dump as synthetic
-from tools.report_fixtures import browser, one, tab, two
 from tools.running import started
 from tools.tab import Tab, near, write
 

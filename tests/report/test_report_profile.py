@@ -18,9 +18,8 @@ from report.test_report_graph import EVIL, rows
 from tools import harness, tiers
 from tools import synthetic_dump as synthetic
 from tools.profiling import profile
-from tools.report_fixtures import browser
 from tools.stage import Stage
-from tools.tab import Tab, page_addresses, write
+from tools.tab import Tab, write
 
 from arenascope.humanize import size
 from arenascope.profiles.call_tree import DEEPEST, grow, numbered, place_of

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import cores, debian, harness, interpreters, tiers
+from tools import cores, harness, interpreters, tiers
 from tools import synthetic_dump as synthetic
-from tools.report_fixtures import browser
 from tools.tab import Tab, page_addresses, write
 
 from arenascope.humanize import share, size

@@ -16,7 +16,6 @@ import pytest
 from tools import synthetic_dump as synthetic
 from tools import tiers
 from tools.paths import ROOT
-from tools.report_fixtures import browser, one, two
 from tools.tab import Tab, violations, write
 
 from arenascope.wire import dump_records as fmt

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tools import harness
 from tools import synthetic_dump as synthetic
-from tools.report_fixtures import browser, one
 from tools.running import PYTHON, running, started
 from tools.tab import Tab, write
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report.timeline_fixtures import SIZES, held, one_snapshot, page_of, real, screenshots, show, tab, written
+from report.timeline_pages import SIZES, held, page_of, screenshots, show, written
 from tools import tiers
-from tools.report_fixtures import browser
 from tools.tab import Tab, near, rgb, violations
 
 from arenascope.compare.digest import HeapHeld, Pages
@@ -36,22 +35,22 @@ ALL_CELLS = """() => {
 }"""
 
 
-def test_every_number_is_the_files(tab: Tab, real: Path) -> None:
-    assert tab.asked == [real.with_suffix(".html").as_uri()]
+def test_every_number_is_the_files(time_tab: Tab, real: Path) -> None:
+    assert time_tab.asked == [real.with_suffix(".html").as_uri()]
     timeline = read(str(real))
-    shown = {cell.get_attribute("data-now") for cell in tab.page.locator("td[data-now]").all()}
+    shown = {cell.get_attribute("data-now") for cell in time_tab.page.locator("td[data-now]").all()}
     assert {"rss", "in_use", "stranded", "releasable", "metadata"} <= shown
     for place, poll in enumerate(timeline.polls):
-        show(tab, place)
+        show(time_tab, place)
         begin = timeline.polls[0 if poll.generation == 1 else 7].snapshots[0]
-        assert tab.page.locator("#poll").inner_text().startswith(f"2027-01-15 08:{place // 6:02}:{place % 6}0 UTC")
-        assert f"generation {poll.generation}" in tab.page.locator("#poll").inner_text()
+        assert time_tab.page.locator("#poll").inner_text().startswith(f"2027-01-15 08:{place // 6:02}:{place % 6}0 UTC")
+        assert f"generation {poll.generation}" in time_tab.page.locator("#poll").inner_text()
         snapshot = poll.snapshots[0]
         wanted = {**snapshot.rows, "rss": snapshot.rss}
         first = {**begin.rows, "rss": begin.rss}
         for name in shown:
-            assert held(tab, str(name)) == wanted[str(name)], name
-            assert held(tab, str(name), "since") == wanted[str(name)] - first[str(name)], name  # type: ignore[operator]
+            assert held(time_tab, str(name)) == wanted[str(name)], name
+            assert held(time_tab, str(name), "since") == wanted[str(name)] - first[str(name)], name  # type: ignore[operator]
         # What the page leaves out is nothing at every poll.
         assert not any(wanted[row.name] for row in RESIDENT if row.name not in shown)
 
@@ -62,7 +61,7 @@ def cells_of(timeline: Path, snapshot: Any) -> dict[int, int]:
     return dict(zip(pages.address.tolist(), pages.state.tolist()))
 
 
-def test_every_cell_has_its_state_at_every_poll(tab: Tab, real: Path) -> None:
+def test_every_cell_has_its_state_at_every_poll(time_tab: Tab, real: Path) -> None:
     """Forwards, backwards, and in leaps over both generations."""
     polls = read(str(real)).polls
     states = [cells_of(real, poll.snapshots[0]) for poll in polls]
@@ -70,14 +69,14 @@ def test_every_cell_has_its_state_at_every_poll(tab: Tab, real: Path) -> None:
     assert max(max(each.values()) for each in states) <= 8  # so far, numbers of states and of colours are the same
     way = [*range(16), *range(15, -1, -1), *random.Random(5).choices(range(16), k=20)]
     for digest in way:
-        show(tab, digest)
-        assert {int(at): state for at, state in tab.js(ALL_CELLS).items()} == states[digest]
+        show(time_tab, digest)
+        assert {int(at): state for at, state in time_tab.js(ALL_CELLS).items()} == states[digest]
         counts = np.bincount(list(states[digest].values()), minlength=12)
-        for chip in tab.page.locator("[data-state]").all():
+        for chip in time_tab.page.locator("[data-state]").all():
             assert chip.inner_text() == f"{counts[int(chip.get_attribute('data-state') or 0)]:,}"
 
 
-def test_what_changed_is_lit(tab: Tab, real: Path) -> None:
+def test_what_changed_is_lit(time_tab: Tab, real: Path) -> None:
     polls = read(str(real)).polls
     states = [cells_of(real, poll.snapshots[0]) for poll in polls]
 
@@ -86,43 +85,43 @@ def test_what_changed_is_lit(tab: Tab, real: Path) -> None:
         return sum(states[one].get(at) != states[other].get(at) for at in both)
 
     def lit() -> int:
-        return sum(tab.js("arenascope.litCounts()"))
+        return sum(time_tab.js("arenascope.litCounts()"))
 
     for digest in (3, 6, 7, 12, 5):
-        show(tab, digest)
+        show(time_tab, digest)
         begin = 0 if digest < 7 else 7
         assert lit() == (differing(digest - 1, digest) if digest != begin else 0)
-    tab.page.locator("button[data-light=since]").click()
+    time_tab.page.locator("button[data-light=since]").click()
     for digest in (14, 9, 4):
-        show(tab, digest)
+        show(time_tab, digest)
         assert lit() == differing(0 if digest < 7 else 7, digest)
-    tab.page.locator("button[data-light='state:1']").click()
+    time_tab.page.locator("button[data-light='state:1']").click()
     assert lit() == sum(state == Colour.USED for state in states[4].values())
-    tab.until("() => document.getElementById('lit-name').textContent.startsWith('in use')")
-    tab.page.locator("#unlit").click()
+    time_tab.until("() => document.getElementById('lit-name').textContent.startsWith('in use')")
+    time_tab.page.locator("#unlit").click()
     assert lit() == 0
 
 
-def test_pixels_have_the_state_of_their_cell(tab: Tab, real: Path) -> None:
+def test_pixels_have_the_state_of_their_cell(time_tab: Tab, real: Path) -> None:
     polls = read(str(real)).polls
-    tab.js("arenascope.light(null)")
+    time_tab.js("arenascope.light(null)")
     for digest, layout in ((15, "rows"), (2, "rows"), (11, "hilbert")):
-        show(tab, digest)
-        tab.js("name => arenascope.setLayout(name)", layout)
+        show(time_tab, digest)
+        time_tab.js("name => arenascope.setLayout(name)", layout)
         states = cells_of(real, polls[digest].snapshots[0])
         for state in set(states.values()):
-            found = tab.nearby(at for at, each in states.items() if each == state)
+            found = time_tab.nearby(at for at, each in states.items() if each == state)
             assert found, (state, "an arena's name stands on each")
-            assert near(tab.seen(found[1]), rgb(Colour(state))), (hex(found[0]), state)
-        tab.js("arenascope.whole()")
+            assert near(time_tab.seen(found[1]), rgb(Colour(state))), (hex(found[0]), state)
+        time_tab.js("arenascope.whole()")
     before = cells_of(real, polls[10].snapshots[0])
-    tab.page.locator("button[data-light=changed]").click()
-    changed = tab.nearby(at for at, state in states.items() if before.get(at) != state)
+    time_tab.page.locator("button[data-light=changed]").click()
+    changed = time_tab.nearby(at for at, state in states.items() if before.get(at) != state)
     assert changed
-    assert near(tab.seen(changed[1]), rgb(Colour(states[changed[0]])))
-    still = tab.nearby(at for at, state in states.items() if before.get(at) == state == 1)
+    assert near(time_tab.seen(changed[1]), rgb(Colour(states[changed[0]])))
+    still = time_tab.nearby(at for at, state in states.items() if before.get(at) == state == 1)
     assert still
-    assert not near(tab.seen(still[1]), rgb(Colour.USED))
+    assert not near(time_tab.seen(still[1]), rgb(Colour.USED))
 
 
 def test_from_afar_a_pixel_is_the_mean_of_its_cells(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
@@ -131,24 +130,24 @@ def test_from_afar_a_pixel_is_the_mean_of_its_cells(browser: Any, one_snapshot: 
     address = 0x7000_0000_0000 + 4096 * np.arange(len(states), dtype=np.uint64)
     digest = dataclasses.replace(one_snapshot.digest, pages=Pages(address, states, None))
     path = written(tmp_path / "timeline", [(1, [dataclasses.replace(one_snapshot, digest=digest)])])
-    tab = Tab(browser, page_of(path), viewport={"width": 560, "height": 600})
-    tab.js("arenascope.light(null)")
-    probe = tab.goto(int(address[500_000]), 0.25)
+    time_tab = Tab(browser, page_of(path), viewport={"width": 560, "height": 600})
+    time_tab.js("arenascope.light(null)")
+    probe = time_tab.goto(int(address[500_000]), 0.25)
     assert probe["scale"] < 0.5  # a pixel for four cells or more
-    seen = tab.colour(probe["x"], probe["y"])
+    seen = time_tab.colour(probe["x"], probe["y"])
     light = (np.array(rgb(Colour.USED)) / 255) ** 2.2 / 2 + 0.5
     assert np.abs(np.array(seen) - 255 * light ** (1 / 2.2)).max() < 4
-    tab.context.close()
+    time_tab.context.close()
 
 
-def test_each_heap_stands_with_its_arena(tab: Tab, real: Path) -> None:
+def test_each_heap_stands_with_its_arena(time_tab: Tab, real: Path) -> None:
     last = read(str(real)).polls[-1].snapshots[0]
     digest = digest_of_snapshot(str(real), last.id)[0]
     assert len({heap.arena for heap in digest.heaps.values()}) >= 4
     for start, heap in digest.heaps.items():
         for at in (start, start + 4096 * (heap.pages - 1)):
-            tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", at)
-            words = tab.page.locator("#card").inner_text()
+            time_tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", at)
+            words = time_tab.page.locator("#card").inner_text()
             assert digest.arenas[heap.arena].name in words.splitlines(), hex(at)
 
 
@@ -159,65 +158,67 @@ def test_what_is_beside_a_heap_is_not_its_arenas(browser: Any, one_snapshot: Tak
     address = start + 4096 * np.arange(100, dtype=np.uint64)
     heaps = {start: HeapHeld(one, 40), start + 60 * 4096: HeapHeld(other, 40)}
     held = dataclasses.replace(digest, pages=Pages(address, np.ones(100, np.uint8), None), heaps=heaps)
-    tab = Tab(browser, page_of(written(tmp_path / "timeline", [(1, [dataclasses.replace(one_snapshot, digest=held)])])))
+    time_tab = Tab(
+        browser, page_of(written(tmp_path / "timeline", [(1, [dataclasses.replace(one_snapshot, digest=held)])]))
+    )
     for page, name in (
         (39, digest.arenas[one].name),
         (40, "mmapped"),
         (59, "mmapped"),
         (60, digest.arenas[other].name),
     ):
-        tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", start + 4096 * page)
-        assert name in tab.page.locator("#card").inner_text().splitlines(), page
-    tab.context.close()
+        time_tab.js("at => arenascope.setMarker(arenascope.regions.find(at))", start + 4096 * page)
+        assert name in time_tab.page.locator("#card").inner_text().splitlines(), page
+    time_tab.context.close()
 
 
-def test_slider_chart_and_keys_choose_the_same_polls(tab: Tab) -> None:
-    slider = tab.page.locator("#slider")
+def test_slider_chart_and_keys_choose_the_same_polls(time_tab: Tab) -> None:
+    slider = time_tab.page.locator("#slider")
 
     def digest() -> int:
-        tab.still()
-        assert slider.input_value() == str(tab.js("course.poll"))
-        x = float(tab.page.locator("#course .now").first.get_attribute("x1").rstrip("%"))
-        assert x == pytest.approx(100 * tab.js("course.columns.at[course.poll]"))
-        return int(tab.js("course.poll"))
+        time_tab.still()
+        assert slider.input_value() == str(time_tab.js("course.poll"))
+        x = float(time_tab.page.locator("#course .now").first.get_attribute("x1").rstrip("%"))
+        assert x == pytest.approx(100 * time_tab.js("course.columns.at[course.poll]"))
+        return int(time_tab.js("course.poll"))
 
     assert digest() == 15
     slider.focus()
     for key, wanted in (("ArrowLeft", 14), ("Home", 0), ("ArrowRight", 1), ("End", 15)):
-        tab.page.keyboard.press(key)
+        time_tab.page.keyboard.press(key)
         assert digest() == wanted
-    assert slider.get_attribute("aria-valuetext") == tab.page.locator("#poll").inner_text()
-    box = tab.page.locator("#course").bounding_box()
+    assert slider.get_attribute("aria-valuetext") == time_tab.page.locator("#poll").inner_text()
+    box = time_tab.page.locator("#course").bounding_box()
     assert box
-    tab.page.mouse.click(box["x"] + 0.41 * box["width"], box["y"] + 100)
+    time_tab.page.mouse.click(box["x"] + 0.41 * box["width"], box["y"] + 100)
     assert digest() == 6  # of 0 to 15, evenly spaced
-    tab.page.mouse.down()
-    tab.page.mouse.move(box["x"] + 0.98 * box["width"], box["y"] + 100)
-    tab.page.mouse.up()
+    time_tab.page.mouse.down()
+    time_tab.page.mouse.move(box["x"] + 0.98 * box["width"], box["y"] + 100)
+    time_tab.page.mouse.up()
     assert digest() == 15
-    tab.page.locator("#earlier").click()
+    time_tab.page.locator("#earlier").click()
     assert digest() == 14
-    tab.page.locator("#play").click()
-    tab.until("() => course.poll === 15 && document.getElementById('play').textContent === 'Play'")
-    tab.js("course.show(3)")
-    tab.until("() => location.hash.includes('poll=3')")
+    time_tab.page.locator("#play").click()
+    time_tab.until("() => course.poll === 15 && document.getElementById('play').textContent === 'Play'")
+    time_tab.js("course.show(3)")
+    time_tab.until("() => location.hash.includes('poll=3')")
 
 
 def test_a_link_leads_to_its_poll(browser: Any, real: Path) -> None:
-    tab = Tab(browser, page_of(real), "#poll=5&light=since&layout=hilbert")
-    tab.until("() => course.poll === 5 && arenascope.spec === 'since'")
+    time_tab = Tab(browser, page_of(real), "#poll=5&light=since&layout=hilbert")
+    time_tab.until("() => course.poll === 5 && arenascope.spec === 'since'")
     for fragment in ("#poll=-7&x=1", "#poll=99999&x=2", "#poll=x&x=3"):
-        tab.js("fragment => { location.hash = fragment; }", fragment)
-        tab.still()
-    assert tab.js("course.poll") == 15
-    assert not tab.said
-    tab.context.close()
+        time_tab.js("fragment => { location.hash = fragment; }", fragment)
+        time_tab.still()
+    assert time_tab.js("course.poll") == 15
+    assert not time_tab.said
+    time_tab.context.close()
 
 
-def test_growth_tables_sort_and_have_their_trends(tab: Tab, real: Path) -> None:
+def test_growth_tables_sort_and_have_their_trends(time_tab: Tab, real: Path) -> None:
     polls = read(str(real)).polls[7:]
     ends = [digest_of_snapshot(str(real), poll.snapshots[0].id)[0] for poll in (polls[0], polls[-1])]
-    table = tab.page.locator("#growth [aria-label='Chunks in use by size: what changed'] table")
+    table = time_tab.page.locator("#growth [aria-label='Chunks in use by size: what changed'] table")
     lines = table.locator("tbody tr").all()
     largest = max(
         ends[1].sizes.listed,
@@ -235,7 +236,7 @@ def test_growth_tables_sort_and_have_their_trends(tab: Tab, real: Path) -> None:
     assert y == pytest.approx([2 + 20 * (1 - each / max(series)) for each in series], abs=0.06)
 
 
-def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
+def test_areas_are_as_high_as_their_rows(time_tab: Tab, real: Path) -> None:
     """The upper edge of each row's area, at each poll, is the sum of the rows up to it."""
     timeline = read(str(real))
     course = timeline_series.course(timeline)
@@ -243,7 +244,9 @@ def test_areas_are_as_high_as_their_rows(tab: Tab, real: Path) -> None:
     assert top >= course.largest > 0.5 * top
     sums = np.zeros(16)
     paths = {band.title: band.path for band in stacked(course.at, course.layers(), course.runs, top)}
-    assert paths.keys() == set(tab.js("[...document.querySelectorAll('#course path > title')].map(e => e.textContent)"))
+    assert paths.keys() == set(
+        time_tab.js("[...document.querySelectorAll('#course path > title')].map(e => e.textContent)")
+    )
     for row in timeline_series.ROWS:
         sums += [poll.snapshots[0].rows[row.name] or 0 for poll in timeline.polls]
         if BY_NAME[row.name].title not in paths:
@@ -269,11 +272,11 @@ def test_screenshots_to_inspect(browser: Any, real: Path, scheme: str) -> None:
 
 def test_the_slider_stays_in_view_with_the_map(browser: Any, real: Path) -> None:
     for width, height in SIZES.values():
-        tab = Tab(browser, page_of(real), viewport={"width": width, "height": height})
-        tab.js("document.getElementById('canvas-0').scrollIntoView({ block: 'end' })")
-        tab.still()
+        time_tab = Tab(browser, page_of(real), viewport={"width": width, "height": height})
+        time_tab.js("document.getElementById('canvas-0').scrollIntoView({ block: 'end' })")
+        time_tab.still()
         for place in ("#slider", "#canvas-0"):
-            box = tab.page.locator(place).bounding_box()
+            box = time_tab.page.locator(place).bounding_box()
             assert box
             assert 0 <= box["y"] <= box["y"] + box["height"] <= height + 1, place
-        tab.context.close()
+        time_tab.context.close()

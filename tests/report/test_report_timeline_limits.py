@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report.timeline_fixtures import BEGIN, SECOND, held, one_snapshot, page_of, real, show, tab, written
+from report.timeline_pages import BEGIN, SECOND, held, page_of, show, written
 from timeline.test_timeline import opened
-from tools.report_fixtures import browser
 from tools.tab import Tab
 
 from arenascope.compare.digest import Pages
@@ -54,16 +53,16 @@ def test_unknown_is_said(browser: Any, one_snapshot: Taken, tmp_path: Path) -> N
     assert course.runs == [slice(0, 2), slice(3, 4)]
     rest = next(layer.held for layer in course.layers() if layer.title == timeline_series.IN_NO_ROW)
     assert rest.tolist() == pytest.approx([0, digest.rows["stacks"], np.nan, 0], nan_ok=True)
-    tab = Tab(browser, page_of(path))
-    show(tab, 1)
-    assert held(tab, "stacks") is None
-    assert tab.page.locator("td[data-now=stacks]").inner_text() == "unknown"
-    assert tab.page.locator("td[data-since=stacks]").inner_text() == "unknown"
-    assert held(tab, "in_use") == digest.rows["in_use"]
-    show(tab, 2)
-    assert "Rss unknown" in tab.page.locator("#poll").inner_text()
-    assert not tab.said
-    tab.context.close()
+    time_tab = Tab(browser, page_of(path))
+    show(time_tab, 1)
+    assert held(time_tab, "stacks") is None
+    assert time_tab.page.locator("td[data-now=stacks]").inner_text() == "unknown"
+    assert time_tab.page.locator("td[data-since=stacks]").inner_text() == "unknown"
+    assert held(time_tab, "in_use") == digest.rows["in_use"]
+    show(time_tab, 2)
+    assert "Rss unknown" in time_tab.page.locator("#poll").inner_text()
+    assert not time_tab.said
+    time_tab.context.close()
 
 
 def test_a_group_is_added_up(browser: Any, one_snapshot: Taken, tmp_path: Path) -> None:
@@ -77,16 +76,16 @@ def test_a_group_is_added_up(browser: Any, one_snapshot: Taken, tmp_path: Path) 
     with opened(path) as file:
         file.add(Poll(BEGIN, 1, 2, 1, 1, None, [one_snapshot, other]))
         file.add(Poll(BEGIN + SECOND, 1, 2, 1, 1, "no snapshot of process 1", [one_snapshot]))
-    tab = Tab(browser, page_of(path))
-    show(tab, 0)
-    assert held(tab, "rss") == (one_snapshot.digest.rss or 0) + (1 << 20)
-    assert held(tab, "in_use") == 2 * (one_snapshot.digest.rows["in_use"] or 0)
-    show(tab, 1)
-    assert held(tab, "rss") == one_snapshot.digest.rss
-    words = tab.page.locator(".caveat").all_inner_texts()
+    time_tab = Tab(browser, page_of(path))
+    show(time_tab, 0)
+    assert held(time_tab, "rss") == (one_snapshot.digest.rss or 0) + (1 << 20)
+    assert held(time_tab, "in_use") == 2 * (one_snapshot.digest.rows["in_use"] or 0)
+    show(time_tab, 1)
+    assert held(time_tab, "rss") == one_snapshot.digest.rss
+    words = time_tab.page.locator(".caveat").all_inner_texts()
     assert "In 1 poll not every process had a snapshot: the sums are of those that had one." in words
     assert "no snapshot of process 1." in words
-    tab.context.close()
+    time_tab.context.close()
 
 
 def hostile(snapshot: Taken) -> Taken:
@@ -105,35 +104,35 @@ def test_a_hostile_timeline_stays_text(browser: Any, one_snapshot: Taken, tmp_pa
         file._db.execute("UPDATE about SET value = ? WHERE name = 'watched'", (HOSTILE,))
         for number in range(3):
             file.add(Poll(BEGIN + number * SECOND, 1, 1, 1, 1, HOSTILE, [snapshot]))
-    tab = Tab(browser, page_of(path))
-    assert tab.js("window.owned") is None
-    assert tab.js("document.images.length") == 0
-    assert tab.js("[...document.scripts].filter(s => !s.type.startsWith('application/')).length") == 1
-    assert HOSTILE in tab.page.title()
+    time_tab = Tab(browser, page_of(path))
+    assert time_tab.js("window.owned") is None
+    assert time_tab.js("document.images.length") == 0
+    assert time_tab.js("[...document.scripts].filter(s => !s.type.startsWith('application/')).length") == 1
+    assert HOSTILE in time_tab.page.title()
     for place in ("header", "#arenas", ".found"):
-        assert HOSTILE in str(tab.page.locator(place).text_content()), place
-    assert "\\x1b[31m\\u{2028}" in tab.page.locator("header").inner_text()
-    tab.js("arenascope.setMarker(3)")
-    assert HOSTILE in tab.page.locator("#card").inner_text()
-    assert tab.asked == [path.with_suffix(".html").as_uri()]
-    assert not tab.said
-    tab.context.close()
+        assert HOSTILE in str(time_tab.page.locator(place).text_content()), place
+    assert "\\x1b[31m\\u{2028}" in time_tab.page.locator("header").inner_text()
+    time_tab.js("arenascope.setMarker(3)")
+    assert HOSTILE in time_tab.page.locator("#card").inner_text()
+    assert time_tab.asked == [path.with_suffix(".html").as_uri()]
+    assert not time_tab.said
+    time_tab.context.close()
 
 
 def test_the_policy_lets_nothing_in(real: Path, browser: Any) -> None:
-    tab = Tab(browser, page_of(real))
-    tab.js("""() => {
+    time_tab = Tab(browser, page_of(real))
+    time_tab.js("""() => {
         const image = new Image(); image.src = "https://example.invalid/x.png"; document.body.append(image);
         document.body.setAttribute("style", "opacity: 0.5");
     }""")
-    tab.until("() => true")
+    time_tab.until("() => true")
     deadline = time.monotonic() + 240
-    while not tab.refused:
-        tab.still()
+    while not time_tab.refused:
+        time_tab.still()
         assert time.monotonic() < deadline
-    assert tab.refused == ["https://example.invalid/x.png csp"]
-    assert tab.js("getComputedStyle(document.body).opacity") == "1"
-    tab.context.close()
+    assert time_tab.refused == ["https://example.invalid/x.png csp"]
+    assert time_tab.js("getComputedStyle(document.body).opacity") == "1"
+    time_tab.context.close()
 
 
 def moving(snapshot: Taken, pages: int, polls: int, changing: int) -> Iterator[tuple[int, list[Taken]]]:
@@ -157,12 +156,12 @@ def test_a_large_timeline_is_told_coarser(
     path = written(tmp_path / "timeline", list(moving(one_snapshot, pages, polls, changing)))
     page = page_of(path)
     assert page.stat().st_size < MOST
-    tab = Tab(browser, page)
-    shown = tab.js("arenascope.reel.polls")
-    cells = tab.js("arenascope.reel.total")
+    time_tab = Tab(browser, page)
+    shown = time_tab.js("arenascope.reel.polls")
+    cells = time_tab.js("arenascope.reel.total")
     assert shown[-1] == polls - 1
     assert cells <= map_frames.MOST_CELLS
-    hint = tab.page.locator("#map .hint").first.inner_text()
+    hint = time_tab.page.locator("#map .hint").first.inner_text()
     last = read(str(path)).polls[-1].snapshots[0]
     states = digest_of_snapshot(str(path), last.id)[0].pages
     assert states
@@ -173,19 +172,21 @@ def test_a_large_timeline_is_told_coarser(
     else:
         assert 1 < len(shown) < polls
         missing = next(at for at in range(polls) if at not in shown)
-        show(tab, missing)
+        show(time_tab, missing)
         seen = 10 * max(poll for poll in shown if poll < missing)
-        assert tab.page.locator("#map-when").inner_text() == f"The map is of 08:{seen // 60:02}:{seen % 60:02} UTC."
-        show(tab, polls - 1)
-        assert tab.page.locator("#map-when").inner_text() == ""
+        assert (
+            time_tab.page.locator("#map-when").inner_text() == f"The map is of 08:{seen // 60:02}:{seen % 60:02} UTC."
+        )
+        show(time_tab, polls - 1)
+        assert time_tab.page.locator("#map-when").inner_text() == ""
         wanted = states.state
-    seen = tab.js("""() => arenascope.reel.state.reduce(
+    seen = time_tab.js("""() => arenascope.reel.state.reduce(
         (sum, value, index) => (sum * 31 + value * 7 + index) % 1000003, 0)""")
     check = 0
     for index, value in enumerate(wanted.tolist()):
         check = (check * 31 + value * 7 + index) % 1_000_003
     assert seen == check
-    tab.context.close()
+    time_tab.context.close()
 
 
 def test_many_polls_are_shown_by_their_highest(one_snapshot: Taken, tmp_path: Path) -> None:
@@ -213,16 +214,16 @@ def test_of_many_generations_the_last_have_a_map(browser: Any, one_snapshot: Tak
         for number in range(11)
     ]
     path = written(tmp_path / "timeline", [(number + 1, [snapshot]) for number, snapshot in enumerate(snapshots)])
-    tab = Tab(browser, page_of(path))
-    assert tab.page.locator("#map-frame").is_visible()
-    show(tab, 2)
-    assert not tab.page.locator("#map-frame").is_visible()
-    assert tab.page.locator("#map-says").inner_text() == "This file has no room for the map of generation 3."
-    show(tab, 3)
-    assert tab.page.locator("#map-frame").is_visible()
-    assert tab.js("arenascope.reel.frame") == 0
-    assert not tab.said
-    tab.context.close()
+    time_tab = Tab(browser, page_of(path))
+    assert time_tab.page.locator("#map-frame").is_visible()
+    show(time_tab, 2)
+    assert not time_tab.page.locator("#map-frame").is_visible()
+    assert time_tab.page.locator("#map-says").inner_text() == "This file has no room for the map of generation 3."
+    show(time_tab, 3)
+    assert time_tab.page.locator("#map-frame").is_visible()
+    assert time_tab.js("arenascope.reel.frame") == 0
+    assert not time_tab.said
+    time_tab.context.close()
 
 
 def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from report.timeline_fixtures import BEGIN, SECOND, SIZES, moved, page_of, screenshots, written
+from report.timeline_pages import BEGIN, SECOND, SIZES, moved, page_of, screenshots, written
 from timeline.test_suspects import HELD, LOST_RATE, growing_by_type, growing_when_asked
 from timeline.test_timeline import opened, started, take_of
-from tools import harness, tiers
-from tools.report_fixtures import browser
+from tools import tiers
 from tools.tab import Tab, violations
 
 from arenascope.compare.digest import Group, Named, Portion

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from timeline.test_timeline import next_line, opened, started, take_of
+from timeline.test_timeline import next_line, opened
 from tools.paths import ROOT
 from tools.tab import Tab
 
 from arenascope.report.page.html import render
 from arenascope.report.timeline.page import build
 from arenascope.timeline.store import Poll, Taken
-from arenascope.wire.how import How
 
 SHOTS = ROOT / ".cache" / "report"
 SIZES = {"desktop": (1440, 900), "phone": (400, 844)}
@@ -67,34 +64,6 @@ def written(path: Path, polls: list[tuple[int, list[Taken]]], every: int = 10) -
         for number, (generation, snapshots) in enumerate(polls):
             file.add(Poll(BEGIN + number * every * SECOND, generation, len(snapshots), 1000, 10_000, None, snapshots))
     return path
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A process that is started twice, and grows: 7 polls and 9."""
-    polls: list[tuple[int, list[Taken]]] = []
-    for generation, many in ((1, 7), (2, 9)):
-        with started(MOVES) as child:
-            for _ in range(many):
-                moved(child)
-                polls.append((generation, [take_of(child.pid, How(mode="freeze"))]))
-    return written(tmp_path_factory.mktemp("timeline") / "timeline", polls)
-
-
-@pytest.fixture(scope="module")
-def one_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Taken:
-    with started(MOVES) as child:
-        moved(child)
-        return take_of(child.pid, How(mode="freeze"))
-
-
-@pytest.fixture
-def tab(browser: Any, real: Path) -> Iterator[Tab]:
-    opened_tab = Tab(browser, page_of(real))
-    yield opened_tab
-    said = opened_tab.said
-    opened_tab.context.close()
-    assert not said
 
 
 def show(tab: Tab, digest: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the report's tests: a browser, the report of a program that none of us wrote, one of before and after."""
+"""Reports in a browser: of a program that none of us wrote, of one before and after a trim, of a timeline."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from arenascope.wire.dump import Dump
-from tools import browser as browsers
+from report.timeline_pages import MOVES, moved, page_of, written
+from timeline.test_timeline import started as timeline_started
+from timeline.test_timeline import take_of
 from tools import harness
 from tools.running import RUBY, running, started, trim_itself
 from tools.tab import Tab, write
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.chromium() as running:
-        yield running
+from arenascope.timeline.store import Taken
+from arenascope.wire.dump import Dump
+from arenascope.wire.how import How
 
 
 @pytest.fixture(scope="module")
@@ -50,4 +48,32 @@ def tab(browser: Any, one: tuple[Path, Dump]) -> Iterator[Tab]:
     yield opened
     said = opened.said
     opened.context.close()
+    assert not said
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A process that is started twice, and grows: 7 polls and 9."""
+    polls: list[tuple[int, list[Taken]]] = []
+    for generation, many in ((1, 7), (2, 9)):
+        with timeline_started(MOVES) as child:
+            for _ in range(many):
+                moved(child)
+                polls.append((generation, [take_of(child.pid, How(mode="freeze"))]))
+    return written(tmp_path_factory.mktemp("timeline") / "timeline", polls)
+
+
+@pytest.fixture(scope="module")
+def one_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Taken:
+    with timeline_started(MOVES) as child:
+        moved(child)
+        return take_of(child.pid, How(mode="freeze"))
+
+
+@pytest.fixture
+def time_tab(browser: Any, real: Path) -> Iterator[Tab]:
+    opened_tab = Tab(browser, page_of(real))
+    yield opened_tab
+    said = opened_tab.said
+    opened_tab.context.close()
     assert not said
