@@ -136,6 +136,7 @@ def test_the_docs_have_every_option_and_no_other() -> None:
         "--cap-add",
         "--compress-debug-sections",
         "--heapsnapshot-signal",
+        "--page",
         "--sparse",
         "--tier",
         "--with-jemalloc",

@@ -234,7 +234,7 @@ def test_another_version_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (f"arenadump serve 2 {__version__}", f"its protocol and its version are 2 {__version__}"),
         ("", "it does not say its version"),
     ):
-        fake.write_text(f"#!{sys.executable}\nimport os\nos.write(2, b'so it is')\nos.write(0, {hello!r}.encode())\n")
+        fake.write_text(f"#!/bin/sh\nprintf 'so it is' >&2\nprintf %s '{hello}' >&0\n")
         fake.chmod(0o700)
         with served() as (server, _), pytest.raises(ArenascopeError, match=re.escape(version)) as caught:
             server.ask(["summary", "1"], None)
