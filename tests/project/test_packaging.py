@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -153,6 +154,10 @@ def test_both_programs_run_in_a_fresh_environment(source: Path, wheel: Path, tmp
         [script, "agent-path"], capture_output=True, text=True, check=True, cwd="/", env=clean
     ).stdout
     assert Path(agent.rstrip("\n")) == folder / "libarenascope.so"
+    schema = subprocess.run(
+        [script, "schema", "summary"], capture_output=True, text=True, check=True, cwd="/", env=clean
+    )
+    assert json.loads(schema.stdout)["title"] == "arenascope.summary/1"
     doctor = subprocess.run(
         [script, "doctor", "--json"], capture_output=True, text=True, check=False, cwd="/", env=clean
     )
