@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -38,6 +39,18 @@ def test_calls_keep_to_the_order() -> None:
     arrows = architecture.calls(found)
     assert len(arrows) > 1000
     assert architecture.complaints_of_calls(arrows) == []
+
+
+def test_a_build_of_other_sources_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone, one that has no object, and one that is newer than its object."""
+    monkeypatch.setattr(architecture, "INSPECTOR", tmp_path)
+    found = {name: tmp_path / f"{name}.o" for name in ("gone.c", "newer.c", "built.c")}
+    for at, path in enumerate([*found.values(), *(tmp_path / name for name in ("built.c", "newer.c", "none.c"))]):
+        path.touch()
+        os.utime(path, (at, at))
+    os.utime(found["built.c"], (9, 9))
+    sources = ("built.c", "newer.c", "none.c", "built.h")
+    assert architecture.not_built(sources, found) == ["gone.c", "newer.c", "none.c"]
 
 
 def test_calls_are_read_from_objects(tmp_path: Path) -> None:
