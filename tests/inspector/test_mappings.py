@@ -140,6 +140,32 @@ def test_files_that_are_not_listed_are_counted_by_mapping(tmp_path: Path) -> Non
 
 
 @pytest.mark.check
+def test_a_file_whose_copies_are_not_known_is_listed_once(tmp_path: Path) -> None:
+    """The kernel did not say how much of its resident bytes the process has copied: neither amount is known."""
+    made = synthetic.sections()
+    made["mappings"] = anonymous((100, 5), (100, 7))
+    made["mappings"]["kind"], made["mappings"]["path"] = fmt.MappingKind.FILE, len(made["strings"])
+    made["strings"] = np.frombuffer(made["strings"].tobytes() + b"/a\0", fmt.STRINGS)
+    made["mappings"]["anonymous"] = 2 * PAGE, fmt.UNKNOWN
+    files = summary_of(made, tmp_path)["mappings"]["files"]["largest"]
+    assert [(each["name"], each["row"], each["bytes"]) for each in files] == [("/a", "other_file", None)]
+
+
+@pytest.mark.check
+def test_copies_are_an_amount_of_their_own(tmp_path: Path) -> None:
+    made = synthetic.sections()
+    made["mappings"] = anonymous((100, 5), (100, 7))
+    made["mappings"]["kind"], made["mappings"]["path"] = fmt.MappingKind.FILE, len(made["strings"])
+    made["strings"] = np.frombuffer(made["strings"].tobytes() + b"/a\0", fmt.STRINGS)
+    made["mappings"]["anonymous"] = 2 * PAGE, 0
+    files = summary_of(made, tmp_path)["mappings"]["files"]["largest"]
+    assert [(each["row"], each["count"], each["bytes"] // PAGE) for each in files] == [
+        ("other_file", 2, 10),
+        ("file_copies", 1, 2),
+    ]
+
+
+@pytest.mark.check
 def test_anonymous_memory_that_may_be_mallocs_is_in_another_row(tmp_path: Path) -> None:
     """No layout of glibc's malloc could be proven: nobody knows whose it is."""
     made = synthetic.sections()

@@ -160,7 +160,8 @@ static void sum_names(struct largest_mappings *l, const struct as_view *v, const
             add_to_entry(&copies, &v->mappings[order[i]], copied);
         }
         add_entry(l, pages);
-        add_entry(l, copies);
+        if (copies.bytes != AS_UNKNOWN) // else what the file has is not known either, which its entry says
+            add_entry(l, copies);
     }
 }
 
