@@ -40,7 +40,7 @@ enum as_control_operation {
     AS_CONTROL_PROFILE = 5,
     AS_CONTROL_PROFILE_END = 6, // ends a profile, whoever began it; the connection that began it is closed
     AS_CONTROL_POLICY = 7,      // what the policy did so far
-    // As AS_CONTROL_PROFILE, but with hooks at the entries of libc's functions, which whoever asks has to write (inject/entry/entry_guard.h).
+    // As AS_CONTROL_PROFILE, but with hooks at the entries of libc's functions. The client writes them (inject/entry/entry_guard.h).
     AS_CONTROL_PROFILE_ENTRIES = 8,
     // Where that code is missing, its room becomes writable, until AS_CONTROL_PROFILE. Asked only where a tracer may not write to code
     // (proc_mem.force_override=never): many services are not allowed to run what was writable once (MemoryDenyWriteExecute).

@@ -25,8 +25,7 @@ struct as_finder {
     // Nothing is found: no record; or, if something says that there should be such memory, one with the state AS_REGIONS_UNPROVEN.
     // False (AS_NO_MEMORY): our memory ran out.
     bool (*find)(const struct as_finder_input *in);
-    uint32_t kind; // of the record, if what is found may answer malloc; 0: it never does
-    bool
-        anywhere; // it may be linked in anywhere; else it is searched for only where something says that it may answer malloc
+    uint32_t kind;      // of the record, if what is found may answer malloc; 0: it never does
+    bool anywhere;      // it may be linked in anywhere; else only where something says that it may answer malloc
     bool before_malloc; // proven pool by pool, so that it is believed even where it seems to be malloc's
 };

@@ -29,7 +29,8 @@ def swap() -> Iterator[None]:
     directory = ROOT / ".cache"
     directory.mkdir(exist_ok=True)
     with Path("/proc/swaps").open() as machine:
-        # All swap is one: whoever ends a swap file brings others' pages back, which may meet their cgroups' limits.
+        # The end of a swap file brings back the pages of all processes, which may meet the limits of their cgroups.
+        # Other clones' tests wait here.
         fcntl.flock(machine, fcntl.LOCK_EX)
         with allowed(kernel.swap_file(directory, 512)):
             yield
