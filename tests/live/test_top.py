@@ -26,7 +26,7 @@ from tools.odd import needs_root, wait_for
 from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact
 from arenascope.live.columns import COLUMNS, RSS, Choice, Quantity, held_of, lines_of, summed
-from arenascope.live.cpu_budget import DEBT, SHARE, START, Purse
+from arenascope.live.cpu_budget import DEBT, SHARE, START, CpuBudget
 from arenascope.live.machine_text import LEAST, Drawing, columns_for, draw_line, header
 from arenascope.live.process_table import Entry, Figures, Processes, Standing
 from arenascope.live.scheduler import SLOWEST, MachineScene
@@ -320,12 +320,12 @@ def test_lines_fit(width: int) -> None:
 
 
 def test_a_purse_is_never_overspent() -> None:
-    """A snapshot whenever the purse allows it, whatever it costs: over time it is the share, and the start."""
+    """A snapshot whenever the budget allows it, whatever it costs: over time it is the share, and the start."""
     for cost in (0.004, 0.05, 3.0):
-        purse, now, paid = Purse(0.0, 0.0), 0.0, 0.0
+        budget, now, paid = CpuBudget(0.0, 0.0), 0.0, 0.0
         while now < 3000:
-            purse.settle(now, paid)
-            wait = purse.wait(cost)
+            budget.settle(now, paid)
+            wait = budget.wait(cost)
             if wait > 0:
                 now += max(wait, 0.01)
             else:
@@ -335,9 +335,9 @@ def test_a_purse_is_never_overspent() -> None:
 
 
 def test_idle_time_is_no_capital() -> None:
-    purse = Purse(0.0, 0.0)
-    purse.settle(1e6, 0.0)
-    assert purse.holds <= START
+    budget = CpuBudget(0.0, 0.0)
+    budget.settle(1e6, 0.0)
+    assert budget.holds <= START
 
 
 def test_whose_poll_it_is() -> None:
@@ -366,15 +366,15 @@ def test_whose_poll_it_is() -> None:
 
 
 def test_it_is_not_asked_all_the_time_whether_a_snapshot_may_be_paid() -> None:
-    """To ask costs something, too: asked at once again and again, the purse would never hold enough."""
+    """To ask costs something, too: asked at once again and again, the budget would never hold enough."""
     scene = MachineScene(Processes(DEFAULT), 9.0, lambda: None)
-    purse = Purse(time.monotonic(), spent())
-    assert scene.step(purse) == 0.0  # the scan
+    budget = CpuBudget(time.monotonic(), spent())
+    assert scene.step(budget) == 0.0  # the scan
     poor = replace(entry(1, 10, in_use=1), tried=time.monotonic() - 100, cost=0.5)
     scene.machine.entries = {poor.identity: poor}
-    purse.settle(time.monotonic(), spent())
-    purse.holds = 0.49999
-    assert 0.4 <= scene.step(purse) <= 1.0
+    budget.settle(time.monotonic(), spent())
+    budget.holds = 0.49999
+    assert 0.4 <= scene.step(budget) <= 1.0
 
 
 def test_scans_are_rarer_where_they_cost_more() -> None:

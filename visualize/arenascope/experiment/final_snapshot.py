@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """arenascope's own snapshot of the end of a run: the dump, and the ledger as the summary's JSON."""
 
-# As decode.py wants it: without "from __future__ import annotations".
+# As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import json
 from pathlib import Path

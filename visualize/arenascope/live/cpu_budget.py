@@ -18,7 +18,7 @@ def of_snapshots() -> float:
     return time.thread_time() + commands.processor_seconds()
 
 
-class Purse:
+class CpuBudget:
     """How much may be spent. It is never fuller than at the start."""
 
     def __init__(self, now: float, spent: float) -> None:

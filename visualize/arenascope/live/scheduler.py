@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from arenascope.live.cpu_budget import SHARE, START, Purse, of_snapshots
+from arenascope.live.cpu_budget import SHARE, START, CpuBudget, of_snapshots
 from arenascope.signals import leaving
 from arenascope.watch.poll import spent
 
@@ -29,7 +29,7 @@ DRAWN: Final = 0.5  # seconds between two drawings, at least
 class Scene(Protocol):
     """What is shown, and kept up to date."""
 
-    def step(self, purse: Purse) -> float:
+    def step(self, budget: CpuBudget) -> float:
         """Do what is due. Return the seconds until more will be."""
 
 
@@ -46,7 +46,7 @@ class MachineScene:
         self._scan_at = 0.0
         self._drawn = 0.0
 
-    def step(self, purse: Purse) -> float:
+    def step(self, budget: CpuBudget) -> float:
         """A scan, or a snapshot."""
         now = time.monotonic()
         if now >= self._scan_at:
@@ -60,12 +60,12 @@ class MachineScene:
             self.asked = None
             self._draw(now)
             return 0.0
-        purse.settle(now, spent())
+        budget.settle(now, spent())
         chosen = self.machine.next(self.wanted, self.visible, self.every)
         until_scan = self._scan_at - now
-        wait = until_scan if chosen is None else purse.wait(chosen.cost or 0.0)
+        wait = until_scan if chosen is None else budget.wait(chosen.cost or 0.0)
         if chosen is None or wait > 0:
-            return min(max(wait, DRAWN), until_scan)  # to ask the purse too often would empty it
+            return min(max(wait, DRAWN), until_scan)  # to ask the budget too often would empty it
         self.machine.take_snapshot(chosen.identity, of_snapshots)
         if chosen.figures is None and now - self._drawn >= DRAWN:
             self._draw(now)  # a drawing costs more than a snapshot: later snapshots are seen after the next scan
@@ -94,15 +94,15 @@ class ProcessScene:
         self.asked = True
         self._tick_at = 0.0
 
-    def step(self, purse: Purse) -> float:
+    def step(self, budget: CpuBudget) -> float:
         """A snapshot if one may be paid, and its Rss in any case."""
         now, story = time.monotonic(), self.story
         if now < self._tick_at and not self.asked:
             return self._tick_at - now
         self._tick_at = now + self.every
         story.tick()
-        purse.settle(now, spent())
-        if story.ended is None and (self.asked or purse.wait(story.cost or 0.0) <= 0):
+        budget.settle(now, spent())
+        if story.ended is None and (self.asked or budget.wait(story.cost or 0.0) <= 0):
             self.asked = False
             story.take_snapshot(of_snapshots)
         self.show()
@@ -134,19 +134,19 @@ class Hands:
 
     def run(self) -> None:
         """Until the program leaves."""
-        purse = Purse(time.monotonic(), spent())
+        budget = CpuBudget(time.monotonic(), spent())
         while not leaving.is_set() and self.alive():
-            self._excused(purse, self.beside)
-            wait = self.scene.step(purse)
+            self._excused(budget, self.beside)
+            wait = self.scene.step(budget)
             try:
                 action = self._asked.get(timeout=min(max(wait, 0.0), START)) if wait > 0 else self._asked.get_nowait()
             except queue.Empty:
                 continue
             if action:
-                self._excused(purse, action)
+                self._excused(budget, action)
 
     @staticmethod
-    def _excused(purse: Purse, action: Callable[[], None]) -> None:
+    def _excused(budget: CpuBudget, action: Callable[[], None]) -> None:
         before = of_snapshots()
         action()
-        purse.excuse(of_snapshots() - before)
+        budget.excuse(of_snapshots() - before)

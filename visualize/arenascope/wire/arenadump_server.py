@@ -139,7 +139,9 @@ class _Running:
 
     def has_ended(self) -> bool:
         """It says nothing unasked: what there is to read is the end."""
-        return bool(select.select([self._socket], [], [], 0)[0])
+        poll = select.poll()  # select() takes no descriptor above 1023
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
 
     def words(self) -> bytes:
         return os.pread(self._words, MOST_BYTES, 0)

@@ -4,7 +4,7 @@
 What is not known, or does not apply, is None.
 """
 
-# As decode.py wants it: without "from __future__ import annotations".
+# As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 

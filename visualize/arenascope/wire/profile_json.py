@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A profile from what `arenadump sites --json` prints."""
 
-# As decode.py wants it: without "from __future__ import annotations".
+# As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import datetime as dt
 from collections.abc import Sequence

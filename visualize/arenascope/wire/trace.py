@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What `arenadump trace --json` prints of a trace."""
 
-# As decode.py wants it: without "from __future__ import annotations".
+# As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 

@@ -4,7 +4,7 @@
 What is not known is None; the rows of a ledger are those of rows.py.
 """
 
-# As decode.py wants it: without "from __future__ import annotations".
+# As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
