@@ -230,7 +230,7 @@ def test_any_size(hoarder: Hoarder, size: tuple[int, int]) -> None:
         if width >= 40:
             assert str(hoarder.pid) in "\n".join(lines)
         await pilot.press("enter")
-        await until(live, pilot, lambda _: isinstance(live.screen, ProcessScreen) and live.screen.story.last)
+        await until(live, pilot, lambda _: isinstance(live.screen, ProcessScreen) and live.screen.history.last)
         await pilot.pause(0.1)
         lines = shown(live)
         assert len(lines) == height

@@ -15,7 +15,7 @@ from textual.binding import Binding
 
 from arenascope.humanize import printable
 from arenascope.live.actions import ACTIONS, carried_out
-from arenascope.live.process_history import Story
+from arenascope.live.process_history import ProcessHistory
 from arenascope.live.profile_jobs import ProfileJobs
 from arenascope.live.scheduler import Hands
 from arenascope.live.screens import MachineScreen, ProcessScreen, Question
@@ -94,7 +94,9 @@ class Live(App[int]):
 
     def open(self, process: Process, how: How | None = None) -> None:
         """Show one process."""
-        screen = ProcessScreen(self, Story(process, self._machine.machine.how if how is None else how), self.every)
+        screen = ProcessScreen(
+            self, ProcessHistory(process, self._machine.machine.how if how is None else how), self.every
+        )
         self.push_screen(screen)
         self.hands.show_scene(screen.scene)
 

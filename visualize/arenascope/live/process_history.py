@@ -48,7 +48,7 @@ class Profiled(NamedTuple):
         return cls(*(int(head[name]) for name in ("page_rate", "unseen_bytes", "lost_bytes", "started_ns")))
 
 
-class Story:
+class ProcessHistory:
     """What is known of it. Another thread may read: each attribute is replaced as a whole."""
 
     def __init__(self, process: Process, how: How) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from arenascope.compare.changes import Comparison, Delta, Growing
     from arenascope.compare.digest import Digest, Group, Pages
-    from arenascope.live.process_history import Profiled, Story
+    from arenascope.live.process_history import ProcessHistory, Profiled
 
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 NAME: Final = 16
@@ -68,48 +68,48 @@ LETTERS: Final = {
 }
 
 
-def draw_process(story: Story, width: int, height: int, noted: Sequence[Text] = ()) -> list[Text]:
+def draw_process(history: ProcessHistory, width: int, height: int, noted: Sequence[Text] = ()) -> list[Text]:
     """So many lines at most. `noted`: what there is to say besides."""
-    lines = [*_head(story, width), *noted]
-    if story.last is None:
+    lines = [*_head(history, width), *noted]
+    if history.last is None:
         return lines
-    digest, growth = story.last.digest, story.growth
+    digest, growth = history.last.digest, history.growth
     few = MANY if height >= HIGH else FEW
     lines += [Text(), *_ledger(digest, growth, width, 2 * few + 1)]
-    if story.recorded is not None and digest.sites is not None:
-        lines += [Text(), *_sites(story.recorded, digest.sites, story.sites_before, width, few)]
+    if history.recorded is not None and digest.sites is not None:
+        lines += [Text(), *_sites(history.recorded, digest.sites, history.sites_before, width, few)]
     if digest.arenas:
         lines += [Text(), *_arenas(digest, growth, width, few)]
     if growth is not None:
         lines += [Text(), *_growing(growth, width, few)]
     room = height - len(lines) - 2
     if digest.pages is not None and room >= LEAST_MAP:
-        before = story.before.digest.pages if story.before else None
+        before = history.before.digest.pages if history.before else None
         lines += [Text(), *_map(digest.pages, before, width, room)]
     return lines[:height]
 
 
-def _head(story: Story, width: int) -> Iterator[Text]:
-    process, digest = story.process, story.last.digest if story.last else None
+def _head(history: ProcessHistory, width: int) -> Iterator[Text]:
+    process, digest = history.process, history.last.digest if history.last else None
     line = Text(printable(process.comm), style="bold").append(f" (pid {process.pid})", style="not bold")
     yield line.append(f"  {printable(process.cmdline)}", style="not bold dim")
-    if story.ended is not None:
-        when = time.strftime("%H:%M:%S", time.localtime(story.ended))
+    if history.ended is not None:
+        when = time.strftime("%H:%M:%S", time.localtime(history.ended))
         yield Text(f"The process has ended (seen at {when}). This is its last snapshot.", style="bold yellow")
-    elif story.why:
-        yield Text(f"No snapshot: {printable(story.why)}", style="yellow")
+    elif history.why:
+        yield Text(f"No snapshot: {printable(history.why)}", style="yellow")
     else:
-        words = "The first snapshot is under way." if digest is None else _facts(story, digest)
+        words = "The first snapshot is under way." if digest is None else _facts(history, digest)
         yield from map(Text, wrap(words, width))
-    if story.rss:
-        yield _sparkline(story.rss, width)
+    if history.rss:
+        yield _sparkline(history.rss, width)
 
 
-def _facts(story: Story, digest: Digest) -> str:
+def _facts(history: ProcessHistory, digest: Digest) -> str:
     exact = "exact" if digest.who.exact else "not exact"
-    ago = time.monotonic() - (story.at or 0)
+    ago = time.monotonic() - (history.at or 0)
     words = f"Rss {size(digest.rss)}, swap {size(digest.swap)}; {digest.who.mode}, {exact}, {age(ago)} ago"
-    return f"{words}, {duration(None if story.cost is None else story.cost * 1000)} of processor time"
+    return f"{words}, {duration(None if history.cost is None else history.cost * 1000)} of processor time"
 
 
 def _sparkline(rss: Sequence[int], width: int) -> Text:

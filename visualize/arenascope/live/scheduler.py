@@ -18,7 +18,7 @@ from arenascope.watch.poll import spent
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from arenascope.live.process_history import Story
+    from arenascope.live.process_history import ProcessHistory
     from arenascope.live.process_table import Entry, Processes
     from arenascope.processes import Identity
 
@@ -88,23 +88,23 @@ class MachineScene:
 class ProcessScene:
     """One process."""
 
-    def __init__(self, story: Story, every: float, show: Callable[[], None]) -> None:
+    def __init__(self, history: ProcessHistory, every: float, show: Callable[[], None]) -> None:
         """`show`: as above."""
-        self.story, self.every, self.show = story, every, show
+        self.history, self.every, self.show = history, every, show
         self.asked = True
         self._tick_at = 0.0
 
     def step(self, budget: CpuBudget) -> float:
         """A snapshot if one may be paid, and its Rss in any case."""
-        now, story = time.monotonic(), self.story
+        now, history = time.monotonic(), self.history
         if now < self._tick_at and not self.asked:
             return self._tick_at - now
         self._tick_at = now + self.every
-        story.tick()
+        history.tick()
         budget.settle(now, spent())
-        if story.ended is None and (self.asked or budget.wait(story.cost or 0.0) <= 0):
+        if history.ended is None and (self.asked or budget.wait(history.cost or 0.0) <= 0):
             self.asked = False
-            story.take_snapshot(of_snapshots)
+            history.take_snapshot(of_snapshots)
         self.show()
         return self.every
 

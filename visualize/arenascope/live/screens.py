@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from arenascope.live.app import Live
     from arenascope.live.columns import Choice, Listed
-    from arenascope.live.process_history import Story
+    from arenascope.live.process_history import ProcessHistory
     from arenascope.live.process_table import Processes
     from arenascope.processes import Process
 
@@ -291,19 +291,19 @@ class ProcessScreen(LinesScreen):
     hint = "q quit  ? keys  Esc back  l snapshot now  d dump  r report  t trim  p profile"
     BINDINGS: ClassVar[Bindings] = [*SHARED, Binding("l", "snapshot"), Binding("escape,backspace", "back")]
 
-    def __init__(self, live: Live, story: Story, every: float) -> None:
-        """`story`: the process."""
+    def __init__(self, live: Live, history: ProcessHistory, every: float) -> None:
+        """`history`: what is known of the process."""
         super().__init__(live)
-        self.story = story
-        self.scene = ProcessScene(story, every, lambda: live.later(self.draw))
+        self.history = history
+        self.scene = ProcessScene(history, every, lambda: live.later(self.draw))
 
     def body(self, width: int, height: int) -> list[Text]:
         """What is known."""
-        return draw_process(self.story, width, height, self._noted())
+        return draw_process(self.history, width, height, self._noted())
 
     def _noted(self) -> Sequence[Text]:
         """Returns what is noted of the profile that p has switched on."""
-        identity, profile_jobs = self.story.process.identity, self.live.profile_jobs
+        identity, profile_jobs = self.history.process.identity, self.live.profile_jobs
         made, ended = profile_jobs.on.get(identity), profile_jobs.ended.get(identity)
         if made:
             since = time.strftime("%H:%M:%S", time.localtime(made.since))
@@ -312,7 +312,7 @@ class ProcessScreen(LinesScreen):
 
     def process(self) -> Process | None:
         """This one."""
-        return None if self.story.ended else self.story.process
+        return None if self.history.ended else self.history.process
 
     def action_take_snapshot(self) -> None:
         """Snapshot now."""
