@@ -16,6 +16,7 @@ import sys
 import termios
 import threading
 import time
+import timeit
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -284,6 +285,12 @@ def stop(server: ArenadumpServer) -> None:
     until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it has not stopped")
 
 
+def has_died(pid: int) -> bool:
+    """SIGKILL takes its time: until then it can still take a request, which then fails."""
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
 @contextmanager
 def in_flight(server: ArenadumpServer, *words: object) -> Iterator[list[Any]]:
     """A request that a server which stands still has not read yet. Yields what comes of it, in the end."""
@@ -408,14 +415,17 @@ def test_kill_9_of_the_server_harms_no_target(mode: str) -> None:
     with growing() as grows, served() as (server, said):
         grows.grow(2000)
         words = ["summary", "--json", f"--mode={mode}", "--", str(grows.pid)]
+        longest = min(timeit.repeat(lambda: ask(server, *words), number=1))
         for _ in range(KILLS):
             ask(server, "policy", grows.pid)
-            timer = threading.Timer(chance.uniform(0, 0.03), os.kill, [pid_of(server), signal.SIGKILL])
+            child = pid_of(server)
+            timer = threading.Timer(chance.uniform(0, longest), os.kill, [child, signal.SIGKILL])
             timer.start()
             code = ask(server, *words)[0]
             assert code in {Code.OK, -signal.SIGKILL}
             failed += code != Code.OK
             timer.join()
+            until(lambda: has_died(child), "the server was killed and lives")  # noqa: B023
             until(lambda: is_as_before(grows.pid), "the process is not as it was")
             assert json.loads(run_arenadump(words))["target"]["pid"] == grows.pid
     assert len(said) == KILLS
