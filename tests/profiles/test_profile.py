@@ -114,7 +114,7 @@ def assert_ways(
     found: Counter[tuple[int, tuple[Any, ...]]] = Counter()
     for site in answer["sites"]:
         use, stack = site["in_use"], stack_of(site)
-        made = stack and stack[0][0] in {"leaf", "bare", "block in leaf", "made", "block in gone"}
+        made = stack and stack[0][0] in {"leaf", "bare", "lean", "block in leaf", "made", "block in gone"}
         if use["count"] and made and use["bytes"] >= use["count"] * WAYS[0]:
             # The interpreter allocates blocks of other sizes there for itself, such as a stack of what it marks.
             sizes = [each for each in WAYS if each <= use["bytes"] / use["count"] <= each + 16]
