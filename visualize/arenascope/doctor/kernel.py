@@ -24,6 +24,7 @@ PAGEMAP_SCAN: Final = 0xC060_6610
 PM_SCAN_ARG: Final = struct.Struct("=12Q")
 PAGE_IS_PRESENT: Final = 1 << 3
 CAP_SYS_PTRACE: Final = 19
+OPENS_PAGEMAP: Final = (1 << 1) | (1 << 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
 def checks() -> Iterator[Check]:
@@ -80,11 +81,15 @@ def ptrace_scope() -> Check:
     """Whom the kernel lets inspect whom, besides the plain rule of "same user"."""
     scope = read_text("/proc/sys/kernel/yama/ptrace_scope")
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text("/proc/self/status") or "", re.MULTILINE)
-    capable = bool(effective and int(effective[1], 16) >> CAP_SYS_PTRACE & 1)
+    held = int(effective[1], 16) if effective else 0
+    capable = bool(held >> CAP_SYS_PTRACE & 1)
     who = f"kernel.yama.ptrace_scope is {scope}" if scope else "Yama is not active"
     if scope == "3":
         words = f"{who}: no process may be inspected until the next boot"
         return Check("ptrace", Status.LIMITED, words, "set kernel.yama.ptrace_scope=0 in /etc/sysctl.d and reboot")
+    if capable and not held & OPENS_PAGEMAP:
+        words = f"{who}; CAP_SYS_PTRACE is held, CAP_DAC_READ_SEARCH is not: only your own processes can be inspected"
+        return Check("ptrace", Status.LIMITED, words, "run arenascope with sudo, or with both capabilities")
     if capable:
         return Check(
             "ptrace",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Through which of the target's threads we inspect, whether it is still there, and why we may not inspect.
 #define _GNU_SOURCE
+#include "target/process/read/capabilities.h"
 #include "target/process/read/live_process.h"
 
 #include <errno.h>
@@ -189,6 +190,33 @@ bool as_process_intact(struct as_target *t, struct as_error *err)
     return as_process_gone(p, err);
 }
 
+// What to do about a process that belongs to somebody else, or that its own user may not inspect either.
+static bool denied_to_others(int pid, const char *what, const char *why, struct as_error *err)
+{
+    const char *missing = as_capabilities_missing();
+    if (*missing == '\0')
+        return as_fail(err, AS_DENIED,
+                       "process %d: no permission to see %s: %s; arenadump has the capabilities that it takes: the "
+                       "process is in another user namespace, or a security module forbids it",
+                       pid, what, why);
+    return as_fail(err, AS_DENIED, "process %d: no permission to see %s: %s; run as root, or with %s, which %s missing",
+                   pid, what, why, missing, strstr(missing, " and ") ? "are" : "is");
+}
+
+static bool denied_to_root(int pid, const char *what, struct as_error *err)
+{
+    const char *missing = as_capabilities_missing();
+    if (*missing == '\0')
+        return as_fail(err, AS_DENIED,
+                       "process %d: root has no permission to see %s: the process is in another user namespace, or a "
+                       "security module forbids it",
+                       pid, what);
+    return as_fail(err, AS_DENIED,
+                   "process %d: root has no permission to see %s: %s %s missing (in a container: --cap-add, with the "
+                   "name without CAP_)",
+                   pid, what, missing, strstr(missing, " and ") ? "are" : "is");
+}
+
 bool as_process_denied(const struct as_process *p, const char *what, struct as_error *err)
 {
     int pid = p->base.pid;
@@ -203,28 +231,23 @@ bool as_process_denied(const struct as_process *p, const char *what, struct as_e
         return as_fail(err, AS_DENIED,
                        "process %d: no permission to see %s: it is being traced by process %d; end that tracer first",
                        pid, what, (int)tracer);
-    if (uid != AS_PROC_NONE && uid != (uint64_t)geteuid() && geteuid() != 0)
-        return as_fail(err, AS_DENIED,
-                       "process %d: no permission to see %s: it belongs to user %u and arenadump runs as user %u; run "
-                       "as that user, or as root (CAP_SYS_PTRACE)",
-                       pid, what, (unsigned)uid, (unsigned)geteuid());
+    char why[160];
     if (yama == 3)
         return as_fail(err, AS_DENIED,
                        "process %d: no permission to see %s: kernel.yama.ptrace_scope is 3, which forbids it to "
                        "everyone until the next boot",
                        pid, what);
-    if (yama > 0 && geteuid() != 0)
-        return as_fail(
-            err, AS_DENIED,
-            "process %d: no permission to see %s: kernel.yama.ptrace_scope is %d; run as root (CAP_SYS_PTRACE)%s", pid,
-            what, yama, yama == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
     if (geteuid() == 0)
-        return as_fail(err, AS_DENIED,
-                       "process %d: root has no permission to see %s: CAP_SYS_PTRACE is missing (in a container: "
-                       "--cap-add SYS_PTRACE), or a security module forbids it",
-                       pid, what);
-    return as_fail(err, AS_DENIED,
-                   "process %d: no permission to see %s: it is marked as not dumpable, has capabilities that arenadump "
-                   "lacks, or is in another user namespace; run as root (CAP_SYS_PTRACE)",
-                   pid, what);
+        return denied_to_root(pid, what, err);
+    if (uid != AS_PROC_NONE && uid != (uint64_t)geteuid())
+        snprintf(why, sizeof why, "it belongs to user %u and arenadump runs as user %u", (unsigned)uid,
+                 (unsigned)geteuid());
+    else if (yama > 0)
+        snprintf(why, sizeof why, "kernel.yama.ptrace_scope is %d%s", yama,
+                 yama == 1 ? " (sysctl kernel.yama.ptrace_scope=0 permits it)" : "");
+    else
+        snprintf(why, sizeof why,
+                 "it is marked as not dumpable, has capabilities that arenadump lacks, or is in another user "
+                 "namespace");
+    return denied_to_others(pid, what, why, err);
 }
