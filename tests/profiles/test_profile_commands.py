@@ -18,8 +18,8 @@ from typing import Any
 import jsonschema
 import pytest
 from graph.test_graph_schemas import closed
-from tools import harness, odd, programs
-from tools.profiling import write_stacks_out
+from tools import command, harness, odd, programs
+from tools.profiling import profiling, write_stacks_out
 from tools.stage import until
 
 from arenascope.humanize import MINUS
@@ -395,3 +395,40 @@ def test_a_process_without_a_recorder(arenadump: harness.Arenadump) -> None:
         assert done.returncode == 5
         assert "has no profile: run the program by `arenascope run --profile -- COMMAND`" in done.stderr
         process.kill()
+
+
+EIGHT = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static char *kept[8];
+int main(void)
+{
+    setvbuf(stdout, NULL, _IONBF, 0);
+    puts("ready");
+    getchar();
+    for (int i = 0; i < 8; i++)
+        kept[i] = malloc(100);
+    puts("made");
+    getchar();
+    return kept[0] == NULL;
+}
+"""
+
+
+MISSED = "the program made none, or so few that the samples missed them (`--exact` records each), or its malloc"
+
+
+@pytest.mark.parametrize(("rates", "answer"), [("--rates=pages=65536,bytes=64M", MISSED), ("--exact", " main ")])
+def test_few_small_chunks(arenadump: harness.Arenadump, tmp_path: Path, rates: str, answer: str) -> None:
+    """Samples miss them, and that is said: no other malloc is suspected first. What is proposed shows them."""
+    file = tmp_path / "dump"
+    with subprocess.Popen([programs.build(EIGHT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin
+        assert program.stdout
+        assert program.stdout.readline() == "ready\n"
+        with profiling(arenadump, program.pid, file, rates):
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "made\n"
+        program.kill()
+    assert answer in " ".join(command.here("profile", "top", file).stdout.split()) + " "

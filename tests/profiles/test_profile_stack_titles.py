@@ -170,8 +170,11 @@ def test_a_profile_of_which_nothing_is_left() -> None:
     assert "96 B" in printed(profile, "alloc_space")
     same = printed(difference(profile, profile), "alloc_space", compared=True)
     assert same == "No function has more or less alloc_space.\n"
-    none = "Where a program has another malloc than glibc's, there is none to record: `arenascope summary` names it."
-    assert printed(Profile([]), "inuse_space").split() == f"No allocation was recorded. {none}".split()
+    none, other = "No allocation was recorded: the program made none", "its malloc is not glibc's (`arenascope summary`"
+    missed = "or so few that the samples missed them (`--exact` records each), "
+    for whole in (False, True):
+        said = " ".join(printed(Profile([], whole=whole), "inuse_space").split())
+        assert said == f"{none}, {'' if whole else missed}or {other} names it)."
 
 
 def python(file: str, function: str = "grow") -> StackFrame:

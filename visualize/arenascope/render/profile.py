@@ -13,7 +13,7 @@ from rich.tree import Tree
 from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
 from arenascope.render.terminal import Uncut
 from arenascope.wire.profile import IN_BYTES, rows
-from arenascope.wire.profile_json import UNRECORDED, UNSAMPLED
+from arenascope.wire.profile_json import UNSAMPLED, unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
 
 def _nothing(profile: Profile, measure: str) -> str:
     if not profile.sites:
-        return f"{UNRECORDED}: `arenascope summary` names it."
+        return unrecorded(whole=profile.whole)
     freed = measure in IN_USE and any(site.values.get(ALLOCATED) for site in profile.sites)
     hint = f" Freed since: --measure {ALLOCATED}." if freed else ""
     return f"No function has any {measure}.{hint}"

@@ -49,7 +49,7 @@ def duration(nanoseconds: int | None) -> str:
 def render_trace(trace: Trace, shown: int) -> Group:
     """What happened, how sure that is, and who did it."""
     if not trace.allocated.count:
-        return Group(_head(trace), Text(), Text(f"{UNRECORDED}."))
+        return Group(_head(trace), Text(), Text(UNRECORDED))
     parts: list[RenderableType] = [_head(trace), Text(), Uncut(_sums(trace))]
     if trace.timeline:
         parts += [Text(), _timeline(trace)]

@@ -173,6 +173,7 @@ class Profile:
     mean: int = 0  # bytes between two samples of allocations
     comments: list[str] = field(default_factory=list)
     sampled: bool = True  # allocations are; else what was allocated is not known
+    whole: bool = False  # every chunk is recorded, not those on some pages
 
     def has(self, measure: str) -> bool:
         """Whether the measure is known."""

@@ -28,8 +28,11 @@ from arenascope.wire.profile import (
 
 SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
-UNRECORDED: Final = (
-    "No allocation was recorded. Where a program has another malloc than glibc's, there is none to record"
+NO_MALLOC: Final = "its malloc is not glibc's (`arenascope summary` names it)"
+UNRECORDED: Final = f"No allocation was recorded: the program made none, or {NO_MALLOC}."
+UNSEEN: Final = (
+    "No allocation was recorded: the program made none, or so few that the samples missed them (`--exact` records "
+    f"each), or {NO_MALLOC}."
 )
 HOOKED: Final = {
     "slots": "hooks in slots: calls through pointers that were copied before are not seen",
@@ -179,6 +182,11 @@ class ReadProfile(NamedTuple):
         return self.mean > 0
 
     @property
+    def unrecorded(self) -> str:
+        """What a reader is told where there is no site."""
+        return unrecorded(whole=self.every_page)
+
+    @property
     def lacking(self) -> str:
         """What a reader is told of stacks that lack outer frames; empty: none does."""
         cut = sum(not site.complete for site in self.sites)
@@ -193,6 +201,11 @@ class ReadProfile(NamedTuple):
 def read_profile(target: str, how: How = DEFAULT, descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target. `descriptors`: open files of ours that it gets."""
     return answer(ReadProfile, document(commands.sites(target, how, descriptors), SCHEMA), SCHEMA)
+
+
+def unrecorded(*, whole: bool) -> str:
+    """Why a profile may have no site. `whole`: each chunk is recorded."""
+    return UNRECORDED if whole else UNSEEN
 
 
 def profile_of(read: ReadProfile) -> Profile:
@@ -218,7 +231,13 @@ def profile_of(read: ReadProfile) -> Profile:
         for site in read.sites
     ]
     return Profile(
-        sites, _nanoseconds(read.started), _nanoseconds(read.time), read.mean, _comments(read), sampled=read.sampled
+        sites,
+        _nanoseconds(read.started),
+        _nanoseconds(read.time),
+        read.mean,
+        _comments(read),
+        sampled=read.sampled,
+        whole=read.every_page,
     )
 
 

@@ -15,7 +15,7 @@ from arenascope.report.amounts import Amount, amount
 from arenascope.report.map.data import Block, pack
 from arenascope.report.map.page_users import LONGEST, cut, put_in_order
 from arenascope.wire.profile import MEASURES, by_thread, order, rows_of
-from arenascope.wire.profile_json import UNRECORDED, UNSAMPLED, ReadProfile, profile_of, read_profile
+from arenascope.wire.profile_json import UNSAMPLED, ReadProfile, profile_of, read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -271,7 +271,7 @@ def _known(read: ReadProfile) -> Iterator[str]:
     how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
     yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
     if not read.sites:
-        yield f"{UNRECORDED}."
+        yield read.unrecorded
     yield f"{read.hooked.capitalize()}."
     if read.lacking:
         yield f"{read.lacking}."
