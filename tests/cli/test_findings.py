@@ -122,6 +122,15 @@ def test_the_command_does_what_was_forecast(
     assert wanted - (2 << 20) <= came_back <= wanted
 
 
+def test_no_more_is_claimed_than_was_searched(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A table of which nearly nothing is used is one large block in use: nobody has read how much of it is used."""
+    with process("mmapped") as pid:
+        said = found(facts_of(arenadump, pid, tmp_path))
+    assert "How much of these blocks the program uses is not known." in said["large blocks"].evidence
+    assert "How much of it the program still uses is not known." in said["in use"].evidence
+    assert not [each.evidence for each in said.values() if "waste" in each.evidence or "has to free" in each.evidence]
+
+
 def test_what_raised_the_threshold_is_told(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("withheld") as pid:
         raised = found(facts_of(arenadump, pid, tmp_path))["withheld tops"].evidence

@@ -84,7 +84,8 @@ def in_use(facts: Facts) -> Finding | None:
         Rank.ROW,
         held,
         f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
-        f"No trim returns it; the application has to free it.{suspicion}{then}"
+        "malloc has handed it out, and it was not freed: no trim returns it. How much of it the program still uses is "
+        f"not known.{suspicion}{then}"
         f"{_of_graph(facts, named=bool(typed))}{_of_runtime(facts)}",
         lights="row:in_use",
         rows=("in_use", "mmapped_in_use"),
@@ -193,8 +194,8 @@ def large_blocks(facts: Facts) -> Finding | None:
         Rank.PART,
         held,
         f"{size(held)} of what is in use is in {which}.",
-        "free() returns such a block to the kernel at once: none of this memory is waste, and no "
-        "trim makes it smaller.",
+        "free() returns such a block to the kernel at once, and no trim makes it smaller. How much of these blocks the "
+        "program uses is not known.",
         lights="row:mmapped_in_use",
     )
 
