@@ -20,6 +20,7 @@ enum as_code {
     AS_NO_MEMORY = 9,   // own memory ran out, or no more files may be open
     AS_NO_MALLOC = 10,  // the command needs glibc's malloc, and the target does not use it
     AS_LEAKS = 11,      // arenascope leaks --fail-over: more is lost than it allows
+    AS_PARTIAL = 12,    // the answer is there, but the larger part could not be searched
 };
 
 struct as_error {

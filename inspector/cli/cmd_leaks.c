@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
+#include "cli/not_searched.h"
 #include "graph/leaks.h"
 
 #include <inttypes.h>
@@ -23,11 +24,13 @@ static void put_sums(struct as_json *j, const struct as_leak_sum sums[AS_LEAK_KI
     }
 }
 
-static void put_json(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks)
+static void put_json(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
+                     const struct as_not_searched *left)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
     as_graph_put_head(&j, "arenascope.leaks/1", snapshot);
+    as_not_searched_put(&j, left);
     put_sums(&j, leaks->sums);
     as_json_array(&j, "by_type");
     for (size_t i = 0; i < leaks->groups.count; i++) {
@@ -50,9 +53,11 @@ static void print_sum(const char *words, const struct as_leak_sum *sum)
     printf("%-44s %12" PRIu64 "  %10s\n", words, sum->count, as_format_size(sum->bytes, bytes));
 }
 
-static void print_text(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks)
+static void print_text(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
+                       const struct as_not_searched *left)
 {
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], size[AS_SIZE_TEXT];
+    as_not_searched_print(left);
     as_graph_print_head(snapshot);
     printf("\n%-44s %12s  %10s\n", "", "chunks", "bytes");
     print_sum("lost: nothing points to them", &leaks->sums[AS_LEAK_DIRECT]);
@@ -86,10 +91,11 @@ bool as_cmd_leaks(const struct as_options *o, struct as_error *err)
               as_leaks_find(&leaks, &snapshot.graph, err) && as_graph_find_types(&snapshot.graph, leaks.of_node, err) &&
               as_graph_find_shapes(&snapshot.graph, leaks.of_node, err) &&
               as_leaks_add_up(&leaks, &snapshot.graph, err);
-    if (ok && o->json)
-        put_json(&snapshot, &leaks);
-    else if (ok)
-        print_text(&snapshot, &leaks);
+    if (ok) {
+        const struct as_not_searched left = as_not_searched_find(&snapshot, false);
+        o->json ? put_json(&snapshot, &leaks, &left) : print_text(&snapshot, &leaks, &left);
+        ok = as_not_searched_judge(&left, err);
+    }
     as_leaks_free(&leaks);
     as_graph_snapshot_close(&snapshot);
     return ok;

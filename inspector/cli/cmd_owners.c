@@ -4,6 +4,7 @@
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
 #include "cli/json.h"
+#include "cli/not_searched.h"
 #include "graph/owners.h"
 #include "graph/shared_owners.h"
 #include "graph/type_tree.h"
@@ -18,6 +19,7 @@ struct shown {
     const struct as_tree *tree;
     const struct as_tree_order *order;
     const struct as_several *several;
+    struct as_not_searched left;
 };
 
 static void put_json(const struct shown *s)
@@ -25,6 +27,7 @@ static void put_json(const struct shown *s)
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
     as_graph_put_head(&j, "arenascope.owners/1", s->snapshot);
+    as_not_searched_put(&j, &s->left);
     as_json_number(&j, "reached", s->tree->branches.items[0].retained);
     as_json_number(&j, "unreached", s->tree->unreached);
     as_json_array(&j, "branches");
@@ -82,6 +85,7 @@ static void print_text(const struct shown *s)
     char text[AS_GRAPH_NAME], retained[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT];
     uint64_t least = s->tree->branches.items[0].retained / SHARE;
     uint32_t hidden = DEEPEST; // below a branch that is not shown, nothing is
+    as_not_searched_print(&s->left);
     as_graph_print_head(s->snapshot);
     printf("\n%10s  %10s  %10s  %s\n", "retained", "own", "chunks", "held by");
     for (uint32_t i = 0; i < s->order->count; i++) {
@@ -114,7 +118,7 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
     struct as_tree tree = {0};
     struct as_tree_order order = {0};
     struct as_several several;
-    const struct shown s = {&snapshot, &owners, &tree, &order, &several};
+    struct shown s = {&snapshot, &owners, &tree, &order, &several, {0}};
     struct as_graph *g = &snapshot.graph;
     bool ok = as_graph_snapshot_open(&snapshot, o, err) && as_graph_snapshot_take(&snapshot, o, err) &&
               as_graph_find_all_types(g, err) && as_graph_leave_unused(g, err) && as_graph_settle_objects(g, err) &&
@@ -122,10 +126,11 @@ bool as_cmd_owners(const struct as_options *o, struct as_error *err)
               as_dominators_find(&d, &g->edges, &g->objects, &g->roots, &owners, err) &&
               as_dominators_add_up(&d, &g->index, err) && as_tree_grow(&tree, g, &d, err) &&
               as_tree_sort(&order, &tree, err) && as_several_find(&several, &d, err);
-    if (ok && o->json)
-        put_json(&s);
-    else if (ok)
-        print_text(&s);
+    if (ok) {
+        s.left = as_not_searched_find(&snapshot, true);
+        o->json ? put_json(&s) : print_text(&s);
+        ok = as_not_searched_judge(&s.left, err);
+    }
     as_tree_order_free(&order);
     as_tree_free(&tree);
     as_dominators_free(&d);

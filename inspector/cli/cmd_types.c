@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
+#include "cli/not_searched.h"
 #include "graph/section_types.h"
 
 #include <inttypes.h>
@@ -10,11 +11,13 @@
 
 enum { LINES = 30, TYPE_COLUMNS = 80 };
 
-static void put_json(const struct as_graph_snapshot *snapshot, const struct as_store *types)
+static void put_json(const struct as_graph_snapshot *snapshot, const struct as_store *types,
+                     const struct as_not_searched *left)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
     as_graph_put_head(&j, "arenascope.types/1", snapshot);
+    as_not_searched_put(&j, left);
     as_json_array(&j, "types");
     for (size_t i = 0; i < types->graph_types.count; i++) {
         const struct as_graph_type_record *r = &types->graph_types.items[i];
@@ -31,9 +34,11 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_s
     putchar('\n');
 }
 
-static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types)
+static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types,
+                       const struct as_not_searched *left)
 {
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    as_not_searched_print(left);
     as_graph_print_head(snapshot);
     printf("\n%12s  %10s  %s\n", "chunks", "bytes", "type");
     for (size_t i = 0; i < types->graph_types.count && i < LINES; i++) {
@@ -54,10 +59,11 @@ bool as_cmd_types(const struct as_options *o, struct as_error *err)
     bool ok = as_graph_snapshot_open(&snapshot, o, err) && as_graph_snapshot_take(&snapshot, o, err) &&
               as_graph_find_all_types(&snapshot.graph, err) &&
               as_type_records_make(&records, &types, &snapshot.graph, err);
-    if (ok && o->json)
-        put_json(&snapshot, &types);
-    else if (ok)
-        print_text(&snapshot, &types);
+    if (ok) {
+        const struct as_not_searched left = as_not_searched_find(&snapshot, true);
+        o->json ? put_json(&snapshot, &types, &left) : print_text(&snapshot, &types, &left);
+        ok = as_not_searched_judge(&left, err);
+    }
     as_type_records_free(&records);
     as_store_free(&types);
     as_graph_snapshot_close(&snapshot);

@@ -154,7 +154,8 @@ static void print_help(void)
            "permitted, or not now (the time was up, no answer of the agent), 5 a target that\n"
            "is not supported or has no profile, 6 bad input (not a core or dump, truncated,\n"
            "damaged), 7 the target ended, 8 output could not be written, 9 out of memory,\n"
-           "10 the target does not use glibc's malloc and the command needs it.\n",
+           "10 the target does not use glibc's malloc and the command needs it, 12 the\n"
+           "answer is there, but the larger part could not be searched.\n",
            hazards);
 }
 

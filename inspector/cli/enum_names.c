@@ -31,8 +31,7 @@ const char *as_mode_name(uint32_t mode)
     return NAME_OF(names, mode);
 }
 
-// The row that has the memory of a malloc which is not glibc's; other_anon: it was not located.
-static int row_of_malloc(const struct as_view *v)
+int as_row_of_malloc(const struct as_view *v)
 {
     int row = v->meta->malloc_kind == AS_MALLOC_GO ? AS_ROW_managed : AS_ROW_other_malloc;
     uint64_t located = as_row_value(&v->totals->ledger, row);
@@ -56,13 +55,13 @@ const struct as_not_glibc *as_not_glibc_words(const struct as_view *v)
         return NULL;
     if (v->meta->malloc_kind == AS_MALLOC_UNKNOWN)
         return &unknown;
-    int row = row_of_malloc(v);
+    int row = as_row_of_malloc(v);
     return row == AS_ROW_other_anon ? &other : row == AS_ROW_managed ? &go : &located;
 }
 
 const char *as_row_meaning(int row, const struct as_view *v)
 {
-    bool other = v->meta->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && row_of_malloc(v) == row;
+    bool other = v->meta->malloc_kind != AS_MALLOC_GLIBC && row == AS_ROW_other_anon && as_row_of_malloc(v) == row;
     return other ? "another malloc's, own mmap, GC" : as_row_words[row].meaning;
 }
 

@@ -15,6 +15,8 @@ struct as_not_glibc {
     const char *memory; // a sentence: in which rows the memory of that malloc is
 };
 const struct as_not_glibc *as_not_glibc_words(const struct as_view *v); // NULL: malloc is glibc's
+// The row that has the memory of a malloc which is not glibc's; other_anon: it was not located.
+int as_row_of_malloc(const struct as_view *v);
 // What is in a row, for people: what is not glibc's malloc's may be that of another malloc.
 const char *as_row_meaning(int row, const struct as_view *v);
 const char *as_source_name(uint32_t source);     // as_layout_source; NULL for AS_LAYOUT_NONE

@@ -21,6 +21,7 @@ class Code(enum.IntEnum):
     NO_MEMORY = 9
     NO_MALLOC = 10
     LEAKS = 11  # of arenascope alone: more is lost than --fail-over allows
+    PARTIAL = 12  # the answer is there, but the larger part could not be searched
 
 
 class ArenascopeError(Exception):
@@ -30,6 +31,15 @@ class ArenascopeError(Exception):
         """`code` is a Code, or the exit status of an arenadump that was killed (128 + signal)."""
         super().__init__(text)
         self.code = code
+
+
+class PartialError(ArenascopeError):
+    """There is an answer, about the smaller part."""
+
+    def __init__(self, printed: str, text: str) -> None:
+        """`printed`: the answer."""
+        super().__init__(Code.PARTIAL, text)
+        self.printed = printed
 
 
 class DumpError(ArenascopeError):

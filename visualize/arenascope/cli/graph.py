@@ -9,11 +9,13 @@ import click
 
 from arenascope.cli.options import limiting, snapshot_options
 from arenascope.cli.progress import waiting
-from arenascope.errors import Code
+from arenascope.errors import Code, PartialError
 from arenascope.wire import commands
 from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arenascope.suppressions import LeakLimit
     from arenascope.wire.how import How
 
@@ -30,13 +32,12 @@ def leaks(target: str, how: How, limit: LeakLimit, *, as_json: bool) -> int:
 
     TARGET is a process or a core. Nothing has to be installed or restarted for this. All memory of TARGET is read.
     """
-    with waiting(f"inspecting {target}"):
-        printed = commands.leaks(target, how)
+    printed, partial = _asked(commands.leaks, target, how)
     facts = parse(Leaks, printed)
     _show(printed, Leaks, as_json=as_json, facts=facts)
     excess = limit.excess(facts)
     if excess is None:
-        return Code.OK
+        return _code(partial)
     click.echo(f"arenascope: {excess}", err=True)
     return Code.LEAKS
 
@@ -45,30 +46,30 @@ def leaks(target: str, how: How, limit: LeakLimit, *, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 @snapshot_options
-def types(target: str, how: How, *, as_json: bool) -> None:
+def types(target: str, how: How, *, as_json: bool) -> int:
     """Find out what the chunks in use are.
 
     TARGET is a process or a core. The command shows how many chunks there are of each type, and their bytes. All memory
     of TARGET is read.
     """
-    with waiting(f"inspecting {target}"):
-        printed = commands.types(target, how)
+    printed, partial = _asked(commands.types, target, how)
     _show(printed, Types, as_json=as_json)
+    return _code(partial)
 
 
 @click.command()
 @click.argument("target")
 @json_option
 @snapshot_options
-def owners(target: str, how: How, *, as_json: bool) -> None:
+def owners(target: str, how: How, *, as_json: bool) -> int:
     """Find who holds the chunks in use.
 
     TARGET is a process or a core. Variables, stacks and other memory hold chunks. For each the command shows what would
     be free without it, down by the types of the chunks.
     """
-    with waiting(f"inspecting {target}"):
-        printed = commands.owners(target, how)
+    printed, partial = _asked(commands.owners, target, how)
     _show(printed, Owners, as_json=as_json)
+    return _code(partial)
 
 
 @click.command()
@@ -85,6 +86,23 @@ def why(target: str, address: str, how: How, *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         printed = commands.why(target, address, how)
     _show(printed, Why, as_json=as_json)
+
+
+def _asked(ask: Callable[[str, How], str], target: str, how: How) -> tuple[str, PartialError | None]:
+    """What arenadump printed, and whether this is about the smaller part only."""
+    with waiting(f"inspecting {target}"):
+        try:
+            return ask(target, how), None
+        except PartialError as error:
+            return error.printed, error
+
+
+def _code(partial: PartialError | None) -> int:
+    """The exit code; where the answer is about the smaller part, that is said."""
+    if partial is None:
+        return Code.OK
+    click.echo(f"arenascope: {partial}", err=True)
+    return partial.code
 
 
 def _show(printed: str, kind: type[Leaks | Owners | Types | Why], *, as_json: bool, facts: Leaks | None = None) -> None:

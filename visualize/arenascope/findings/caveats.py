@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.next_steps import of_runtime
-from arenascope.findings.runtimes import NAMES
 from arenascope.humanize import UNKNOWN, printable, size
+from arenascope.runtime_names import NAMES
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts

@@ -3,30 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Final
+from typing import TYPE_CHECKING, Callable
 
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED
 from arenascope.findings.next_steps import of_owners, of_runtime
 from arenascope.humanize import UNKNOWN, count, plural, printable, share, size
+from arenascope.runtime_names import NAMES
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
     from arenascope.wire.summary import Objects, ObjectType, Runtime
-
-NAMES: Final = {
-    "jvm": "Java",
-    "v8": "V8",
-    "go": "Go",
-    "jemalloc": "jemalloc",
-    "mimalloc": "mimalloc",
-    "tcmalloc": "tcmalloc",
-    "musl": "musl",
-    "partitionalloc": "PartitionAlloc",
-    "zend": "PHP",
-    "innodb": "InnoDB",
-}
-"""What to call a runtime in a sentence."""
 
 
 def ruby_pages(facts: Facts) -> Finding | None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
-from arenascope.wire.graph import Leaks, Owners, Types, Why, owner_words
+from arenascope.wire.graph import Leaks, Owners, Types, Why, not_searched_words, owner_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,11 @@ NO_TYPE: Final = "type not known"
 def _head(facts: Leaks | Owners | Types | Why) -> Text:
     graph, target = facts.graph, facts.target
     whose = printable(target.comm) + (f" (pid {target.pid})" if target.pid else "")
-    line = Text(whose, style="bold")
+    left = "" if isinstance(facts, Why) else not_searched_words(facts)
+    line = Text()
+    if left:
+        line.append(f"Not searched: {left}. This is the larger part; what follows leaves it out.\n", "bold yellow")
+    line.append(whose, "bold")
     objects = f" ({size(graph.objects.bytes)} in {count(graph.objects.count)} objects)" if graph.objects.count else ""
     line.append(
         f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}{objects}, {count(graph.pointers)} pointers",

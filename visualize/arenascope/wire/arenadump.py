@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final, NamedTuple
 
-from arenascope.errors import ArenascopeError, Code
+from arenascope.errors import ArenascopeError, Code, PartialError
 from arenascope.signals import held_back, leaving
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def _judged(ended: Ended, remark: Callable[[str], None]) -> str:
         raise ArenascopeError(128 - code, f"{program} was killed by signal {-code}\n{remarks}".strip())
     if code:
         words = remarks.strip() or f"{program} failed with exit code {code} and gave no reason"
-        raise ArenascopeError(code, words.removeprefix(f"{PROGRAM}: ").removeprefix("arenascope: "))
+        words = words.removeprefix(f"{PROGRAM}: ").removeprefix("arenascope: ")
+        raise PartialError(printed, words) if code == Code.PARTIAL else ArenascopeError(code, words)
     if remarks:
         remark(remarks)
     return printed

@@ -58,7 +58,7 @@ def check(dumps: Sequence[str], descriptors: Sequence[int]) -> None:
 
 
 def leaks(target: str, how: How = DEFAULT) -> str:
-    """The chunks in use that nothing points to, as JSON."""
+    """The chunks in use that nothing points to, as JSON. PartialError has it, too; so do types() and owners()."""
     return _of_graph("leaks", how, target)
 
 

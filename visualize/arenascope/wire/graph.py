@@ -6,9 +6,10 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Annotated, Final, NamedTuple, Optional, TypeVar
+from typing import Annotated, Final, NamedTuple, Optional, TypeVar, Union
 
-from arenascope.humanize import printable
+from arenascope.humanize import printable, size
+from arenascope.runtime_names import NAMES
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Bounds, Duration, EnumNames, Positive, Time, Unsigned
 
@@ -37,6 +38,18 @@ class Graph(NamedTuple):
     unread: Unsigned  # Bytes of heaps that could not be read.
     unsearched: Unsigned  # Bytes of shared memory that were not searched.
     left_out: Optional[str]  # Debug information that was not read, and why. null: none.
+
+
+class NotSearched(NamedTuple):
+    """Heaps of other allocators and of runtimes, which the graph leaves out.
+
+    For `leaks` without the heaps of collectors: nothing there is lost.
+    """
+
+    bytes: Optional[Unsigned]  # Resident in these heaps. null: not known.
+    # More than the graph has: the answer is about the smaller part, and the exit code is 12.
+    larger: bool
+    heaps: tuple[str, ...]  # Names of the allocators and runtimes.
 
 
 class GraphTarget(NamedTuple):
@@ -69,6 +82,7 @@ class Leaks(NamedTuple):
     pause_ms: Optional[Duration]  # How long the target was stopped.
     exact: bool  # Everything was read, and of one instant.
     graph: Graph
+    not_searched: NotSearched
     warnings: tuple[str, ...]  # What limits one's trust in the answer.
     direct: Sum  # Chunks to which nothing leads.
     indirect: Sum  # Chunks to which only lost chunks lead.
@@ -96,6 +110,7 @@ class Types(NamedTuple):
     pause_ms: Optional[Duration]  # How long the target was stopped.
     exact: bool  # Everything was read, and of one instant.
     graph: Graph
+    not_searched: NotSearched
     warnings: tuple[str, ...]  # What limits one's trust in the answer.
     types: tuple[TypeSum, ...]  # Most bytes first. Their sums are those of graph.
 
@@ -168,6 +183,7 @@ class Owners(NamedTuple):
     pause_ms: Optional[Duration]  # How long the target was stopped.
     exact: bool  # Everything was read, and of one instant.
     graph: Graph
+    not_searched: NotSearched
     warnings: tuple[str, ...]  # What limits one's trust in the answer.
     reached: Unsigned  # Bytes that some owner leads to.
     unreached: Unsigned  # Bytes that no owner leads to: lost.
@@ -212,6 +228,15 @@ def parse(kind: type[T], text: str) -> T:
     """What arenadump printed: Leaks, Types, Owners or Why. ArenascopeError INTERNAL where it is no such answer."""
     schema = f"arenascope.{kind.__name__.lower()}/1"
     return answer(kind, document(text, schema), schema)
+
+
+def not_searched_words(facts: Union[Leaks, Types, Owners]) -> str:
+    """What was not searched, where this is the larger part: "137.2 MiB of jemalloc"; else empty."""
+    left = facts.not_searched
+    if not left.larger:
+        return ""
+    held = "memory" if left.bytes is None else size(left.bytes)
+    return held + (f" of {', '.join(NAMES.get(name, name) for name in left.heaps)}" if left.heaps else "")
 
 
 def owner_words(owner: Owner) -> str:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Commands that read the chunks of glibc's malloc, in processes of which the larger part is elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tools import command, harness, jvms, programs
+from tools.mallocs import MIB, answer, library, running
+from tools.running import started
+
+from arenascope.errors import Code
+from arenascope.humanize import size
+
+COMMANDS = ("leaks", "owners", "types")
+SAID = "This is the larger part; what follows leaves it out."
+PHP = '$kept = []; for ($i = 0; $i < 200000; $i++) $kept[] = [$i, "x$i"]; echo "ready\\n"; fgets(STDIN);'
+
+
+@contextmanager
+def with_jemalloc() -> Iterator[int]:
+    """A program that holds 40 MiB, none of it glibc's."""
+    with running([programs.build("jemalloc")], LD_PRELOAD=library("jemalloc")) as process:
+        answer(process)
+        yield process.pid
+
+
+def elsewhere(arenadump: harness.Arenadump, pid: int, row: str) -> int:
+    held: int = arenadump.summary(pid)["ledger"][row]
+    return held
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_another_malloc_answers(arenadump: harness.Arenadump, name: str) -> None:
+    """What reads as "no leak" begins with what was not searched, and ends with an exit code of its own."""
+    with with_jemalloc() as pid:
+        held = elsewhere(arenadump, pid, "other_malloc")
+        said, shown = arenadump.run(name, pid), command.here(name, pid)
+        made = arenadump.run(name, "--json", pid)
+        as_json = command.arenascope(name, pid, "--json")
+    assert held > 20 * MIB
+    for done in (said, shown, made, as_json):
+        assert done.returncode == Code.PARTIAL
+        assert f"{size(held)} of jemalloc could not be searched, and 0 B was" in done.stderr
+    for text in (said.stdout, shown.stdout):
+        first = " ".join(text.split())[:200]
+        assert first.startswith(f"Not searched: {size(held)} of jemalloc. {SAID}")
+    for text in (made.stdout, as_json.stdout):
+        assert json.loads(text)["not_searched"] == {"bytes": held, "larger": True, "heaps": ["jemalloc"]}
+
+
+def test_a_limit_for_leaks_is_not_kept_where_nothing_was_searched() -> None:
+    """Nor is a larger one exceeded."""
+    with with_jemalloc() as pid:
+        assert command.here("leaks", pid, "--fail-over", "0").returncode == Code.PARTIAL
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_glibcs_alone(name: str) -> None:
+    with started([str(programs.build("leak"))], "ready") as pid:
+        shown, as_json = command.here(name, pid), command.arenascope(name, pid, "--json")
+    assert shown.returncode == as_json.returncode == Code.OK
+    assert "ot searched" not in shown.stdout + shown.stderr
+    assert json.loads(as_json.stdout)["not_searched"] == {"bytes": 0, "larger": False, "heaps": []}
+
+
+def test_a_collectors_heap_has_owners_and_no_leaks() -> None:
+    """A collector frees what nobody holds, so `leaks` has searched all that can be lost."""
+    jvm = jvms.required()
+    source = programs.SOURCES / "java/Holds.java"
+    with started([jvm.tool("java"), "-Xmx256m", str(source), "60", "2"], "ready") as pid:
+        lost, *held = (command.here(name, pid) for name in COMMANDS)
+    assert lost.returncode == Code.OK
+    for done in held:
+        assert done.returncode == Code.PARTIAL
+        assert re.match(rf"Not searched: [\d.]+ MiB of Java\. {re.escape(SAID)}", " ".join(done.stdout.split()))
+
+
+def test_a_heap_beside_malloc_that_is_smaller() -> None:
+    """Python's objects are searched, as malloc's chunks are."""
+    program = "kept = [[i] for i in range(100_000)]; print('ready', flush=True); input()"
+    with started([sys.executable, "-c", program], "ready") as pid:
+        done = command.arenascope("owners", pid, "--json")
+    assert done.returncode == Code.OK
+    assert json.loads(done.stdout)["not_searched"]["larger"] is False
+
+
+def test_phps_heap_is_a_malloc_of_its_own() -> None:
+    with started(["php", "-d", "memory_limit=-1", "-r", PHP], "ready") as pid:
+        done = command.here("leaks", pid)
+    assert done.returncode == Code.PARTIAL
+    assert "MiB of PHP." in done.stdout
