@@ -14,10 +14,8 @@ enum {
 };
 
 static struct {
-    uint64_t fingerprint; // of the objects that were mapped; 0: nothing has been kept
-    enum as_malloc_kind kind;
-    char detail[sizeof((struct as_malloc *)0)->detail];
-    size_t objects, count;
+    uint64_t fingerprint;    // of the objects that were mapped; 0: nothing has been kept
+    struct as_malloc malloc; // its list of libcs is this one:
     struct as_libc libcs[KEPT];
 } kept; // under as_agent_lock
 
@@ -39,14 +37,14 @@ static bool recall(struct as_self *own, uint64_t fingerprint, struct as_error *e
 {
     struct as_malloc *m = &own->malloc;
     as_agent_lock();
-    bool known = kept.fingerprint == fingerprint && as_vec_reserve(&m->libcs, kept.count, err);
+    as_libc_vec libcs = {0};
+    bool known = kept.fingerprint == fingerprint && as_vec_reserve(&libcs, kept.malloc.libcs.count, err);
     if (known) {
-        m->kind = kept.kind;
-        m->objects = kept.objects;
-        memcpy(m->detail, kept.detail, sizeof m->detail);
-        if (kept.count > 0)
-            memcpy(m->libcs.items, kept.libcs, kept.count * sizeof *kept.libcs);
-        m->libcs.count = kept.count;
+        *m = kept.malloc;
+        m->libcs = libcs;
+        m->libcs.count = kept.malloc.libcs.count;
+        if (m->libcs.count > 0)
+            memcpy(m->libcs.items, kept.libcs, m->libcs.count * sizeof *kept.libcs);
     }
     as_agent_unlock();
     // The names are those of the mappings as they were read now.
@@ -63,12 +61,10 @@ static void keep_own_malloc(const struct as_malloc *m, uint64_t fingerprint)
         return;
     as_agent_lock();
     kept.fingerprint = fingerprint;
-    kept.kind = m->kind;
-    kept.objects = m->objects;
-    kept.count = m->libcs.count;
-    memcpy(kept.detail, m->detail, sizeof kept.detail);
-    if (kept.count > 0)
-        memcpy(kept.libcs, m->libcs.items, kept.count * sizeof *kept.libcs);
+    kept.malloc = *m;
+    kept.malloc.libcs.items = NULL;
+    if (m->libcs.count > 0)
+        memcpy(kept.libcs, m->libcs.items, m->libcs.count * sizeof *kept.libcs);
     as_agent_unlock();
 }
 

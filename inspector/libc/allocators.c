@@ -212,6 +212,10 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
     const struct as_module *musl = find_module(modules, is_musl);
     const struct as_module *go = find_module(modules, is_go_program);
     out->go_program = go ? go->start : 0;
+    for (size_t i = 0; i < modules->list.count; i++) {
+        const struct as_module *each = &modules->list.items[i];
+        as_interpreters_add(&out->interpreters, (struct as_range){each->start, each->end}, each->interpreters);
+    }
     if (modules->cut && out->libcs.count == 0) {
         decide(out, AS_MALLOC_UNKNOWN, "too many objects are mapped: none of the first %zu is a libc",
                modules->list.count);

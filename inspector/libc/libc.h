@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "libc/interpreters.h"
 #include "model/enums.h"
 #include "target/target.h"
 
@@ -81,8 +82,9 @@ struct as_malloc {
     char detail[128];         // in words: "libjemalloc.so.2 is preloaded", or what was tried and not found
     char left_out[320];       // which debug information was not read, and why; "": none was left out
     uint64_t go_program;      // where the program is mapped, if Go's linker made it; 0: another did
-    size_t objects;           // how many ELF objects were inspected; 0: not all that could be a libc
-    as_libc_vec libcs;        // each glibc malloc found; [0] is the one that the program uses by default
+    struct as_interpreter_objects interpreters;
+    size_t objects;    // how many ELF objects were inspected; 0: not all that could be a libc
+    as_libc_vec libcs; // each glibc malloc found; [0] is the one that the program uses by default
 };
 
 // What may be used, for tests and for people who doubt an answer: a bit per as_layout_source.

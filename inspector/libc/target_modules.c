@@ -174,6 +174,7 @@ static bool exports(const struct as_module *module, const char *name)
 static void classify_module(struct as_module *module)
 {
     module->is_program = module->elf.has_interp || (module->elf.needed_count == 0 && module->elf.soname[0] == '\0');
+    module->interpreters = as_interpreters_in(&module->elf, module->is_program);
     module->defines_malloc = exports(module, "malloc");
     if (!module->defines_malloc)
         return;

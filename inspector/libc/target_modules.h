@@ -3,7 +3,7 @@
 // dlmopen namespace is a module of its own; in the order in which ld.so searches them, where that is known.
 #pragma once
 
-#include "libc/elf.h"
+#include "libc/interpreters.h"
 
 #define AS_NO_ORDER UINT32_MAX
 
@@ -20,6 +20,7 @@ struct as_module {
     bool is_program;        // has an interpreter, or needs none: the program, not a library
     bool defines_malloc;    // exports a function of that name
     bool has_chromium_shim; // exports the functions that Chromium's allocators are put behind
+    uint32_t interpreters;  // as_interpreters_in()
     bool is_jemalloc, is_tcmalloc, is_mimalloc, is_asan; // by functions that it exports besides
 };
 

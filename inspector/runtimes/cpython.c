@@ -156,23 +156,14 @@ static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
     return as_pointers_search(&p, start, end);
 }
 
-// Is the mapping of the interpreter's program, or of its library?
-static bool is_cpython(const struct as_target *t, const struct as_mapping *m)
-{
-    const char *path = as_mapping_path(t, m);
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    return as_mapping_of_file(m) && (strncmp(name, "libpython3", 10) == 0 || strncmp(name, "python3", 7) == 0);
-}
-
 // Goes through the interpreter's variables.
 static bool search(struct as_py_search *s, bool (*visit)(struct as_py_search *s, uint64_t start, uint64_t end))
 {
     const struct as_target *t = s->target;
     for (size_t i = 0; i < t->mappings.count; i++) {
         struct as_range variables;
-        if (is_cpython(t, &t->mappings.items[i]) && as_variables_at(t, i, &variables) &&
-            !visit(s, variables.start, variables.end))
+        if (as_interpreters_have(s->interpreters, AS_INTERPRETER_CPYTHON, &t->mappings.items[i]) &&
+            as_variables_at(t, i, &variables) && !visit(s, variables.start, variables.end))
             return false;
     }
     return true;
@@ -289,16 +280,14 @@ static bool keep_arenas_or_drop(struct as_py_search *s, bool ok)
 
 bool as_cpython_find(const struct as_finder_input *in)
 {
-    bool present = false;
-    for (size_t i = 0; i < in->target->mappings.count && !present; i++)
-        present = is_cpython(in->target, &in->target->mappings.items[i]);
-    if (!present)
+    if (!as_interpreters_any(&in->malloc->interpreters, AS_INTERPRETER_CPYTHON))
         return true;
     uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, in->err);
     if (runtime == UINT32_MAX)
         return false;
     struct as_py_search s = {
         .target = in->target,
+        .interpreters = &in->malloc->interpreters,
         .store = in->store,
         .err = in->err,
         .runtime = runtime,

@@ -29,6 +29,7 @@ struct as_py_element {
 // What is being searched for, with what was found so far. A target may be made so that inspecting never ends: `reads_left` are left.
 struct as_py_search {
     struct as_target *target;
+    const struct as_interpreter_objects *interpreters;
     struct as_store *store;
     struct as_error *err;
     const struct as_py_layout *layout;

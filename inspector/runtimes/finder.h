@@ -15,8 +15,7 @@ struct as_finder_input {
     struct as_target *target;
     struct as_store *store; // gets a record of what is found, with its regions
     struct as_error *err;
-    enum as_malloc_kind answering; // which malloc the process uses
-    uint64_t go_program; // where the program is mapped, if it is one of Go's (as_malloc.go_program); 0: it is not
+    const struct as_malloc *malloc;   // what the process's files say: its malloc, and its interpreters
     const struct as_hotspot *hotspot; // as as_hotspot_open found it before the stop
     bool pages;                       // what lies on each of the kernel's pages of an interpreter's heap is wanted
 };

@@ -72,7 +72,7 @@ bool as_finders_call_first(const struct as_finder_input *in)
 
 bool as_finders_call(const struct as_finder_input *in)
 {
-    uint32_t kind = kind_of(in->answering);
+    uint32_t kind = kind_of(in->malloc->kind);
     bool located = kind == 0;
     for (size_t i = 0; i < FINDERS; i++) {
         const struct as_finder *f = &finders[i];

@@ -121,14 +121,14 @@ static bool search_variables(struct go_search *s, uint64_t program)
 
 bool as_go_find(const struct as_finder_input *in)
 {
-    if (in->go_program == 0)
+    if (in->malloc->go_program == 0)
         return true;
     struct go_search s = {
         .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
     size_t first = in->store->regions.count;
     s.candidates = CANDIDATES;
     s.runtime = as_runtime_add(in->store, AS_RUNTIME_GO, AS_ROW_managed, in->err);
-    bool found = s.runtime != UINT32_MAX && search_variables(&s, in->go_program);
+    bool found = s.runtime != UINT32_MAX && search_variables(&s, in->malloc->go_program);
     if (s.runtime == UINT32_MAX || !s.ok)
         return false;
     if (found)

@@ -8,10 +8,10 @@
 #include "runtimes/heap_objects.h"
 #include "runtimes/regions.h"
 
-bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s, as_span_vec *foreign,
-                            struct as_error *err)
+bool as_runtimes_find_first(struct as_target *t, const struct as_malloc *m, bool pages, struct as_store *s,
+                            as_span_vec *foreign, struct as_error *err)
 {
-    const struct as_finder_input in = {.target = t, .store = s, .err = err, .pages = pages};
+    const struct as_finder_input in = {.target = t, .store = s, .err = err, .malloc = m, .pages = pages};
     size_t first = s->regions.count;
     if (!as_finders_call_first(&in) || !as_vec_reserve(foreign, s->regions.count - first, err))
         return false;
@@ -29,13 +29,8 @@ bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s,
 bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const struct as_hotspot *hotspot, bool pages,
                       struct as_store *s, struct as_error *err)
 {
-    const struct as_finder_input in = {.target = t,
-                                       .store = s,
-                                       .err = err,
-                                       .answering = m->kind,
-                                       .go_program = m->go_program,
-                                       .hotspot = hotspot,
-                                       .pages = pages};
+    const struct as_finder_input in = {
+        .target = t, .store = s, .err = err, .malloc = m, .hotspot = hotspot, .pages = pages};
     return as_finders_call(&in) && as_profile_find_regions(t, s, err) && as_regions_check(s, err);
 }
 

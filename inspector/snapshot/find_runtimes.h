@@ -9,8 +9,8 @@
 
 // Finds the heap of a runtime that is proven pool by pool, which is CPython's, before malloc's: *foreign gets its pages, in which
 // no mmapped chunk begins. `pages`: what lies on each of them is wanted. AS_NO_MEMORY.
-bool as_runtimes_find_first(struct as_target *t, bool pages, struct as_store *s, as_span_vec *foreign,
-                            struct as_error *err);
+bool as_runtimes_find_first(struct as_target *t, const struct as_malloc *m, bool pages, struct as_store *s,
+                            as_span_vec *foreign, struct as_error *err);
 
 // Finds the others, once malloc's heaps are in the store: what overlaps those is not believed. AS_NO_MEMORY.
 bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const struct as_hotspot *hotspot, bool pages,

@@ -189,7 +189,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
         options->reader->begin(options->reader->context);
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (as_target_is_self(t) || as_target_read_residency_map(t, err)) &&
-              as_runtimes_find_first(t, options->runtime_pages, s, &foreign, err) &&
+              as_runtimes_find_first(t, m, options->runtime_pages, s, &foreign, err) &&
               find_and_walk(t, m, plan->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
               as_runtimes_count_objects(&b, options->objects, is_running(plan->mode), err) &&

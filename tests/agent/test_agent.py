@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -437,6 +438,17 @@ def test_python(stage: Stage, arenadump: harness.Arenadump) -> None:
     )
     with server(stage, [sys.executable, "-c", text], PYTHONMALLOC="malloc") as pid:
         assert in_use(arenadump, stage.ask(pid)) >= 20000 * 1000
+
+
+def test_python_arenas_are_in_each_dump(stage: Stage, arenadump: harness.Arenadump) -> None:
+    """What the agent has found out about the process's files holds for its next dump, too."""
+    text = "import time, pathlib; pathlib.Path('ready').touch()\nwhile True: time.sleep(0.01)"
+    with server(stage, [sys.executable, "-c", text]) as pid:
+        for number in (1, 2):
+            dump = stage.ask(pid, number)
+            (found,) = json.loads(arenadump.check("summary", dump, "--json"))["runtimes"]
+            assert found["runtime"] == "cpython"
+            assert found["found"]
 
 
 def test_ruby(stage: Stage, arenadump: harness.Arenadump) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 import platform
@@ -72,8 +73,8 @@ def is_stuck(pid: int) -> bool:
 
 
 @contextmanager
-def stuck(release: str, **environment: str) -> Iterator[Stuck]:
-    python = interpreters.python(release)
+def stuck(which: str | interpreters.Python, **environment: str) -> Iterator[Stuck]:
+    python = interpreters.python(which) if isinstance(which, str) else which
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, F_SETPIPE_SZ, PAGE)
     with subprocess.Popen(
@@ -133,6 +134,50 @@ def test_all_blocks_are_counted(arenadump: harness.Arenadump, release: str, mode
     assert found["in_use"] < ledger["python_arenas"] <= found["size"]
     assert ledger["python_arenas"] - found["empty_resident"] <= found["size"] - found["empty"]
     assert ledger["other_anon"] < 0.1 * summary["kernel"]["rss"]
+
+
+def under_another_name(release: str, path: Path, hidden: tuple[bytes, ...] = ()) -> interpreters.Python:
+    """A copy of the program, and without these names that it exports."""
+    python = interpreters.python(release)
+    program = Path(python.program[-1]).read_bytes()
+    for name in hidden:
+        assert program.count(b"\0" + name + b"\0") == 1
+        program = program.replace(b"\0" + name + b"\0", b"\0" + b"x" * len(name) + b"\0")
+    path.write_bytes(program)
+    path.chmod(0o700)
+    return dataclasses.replace(python, program=(*python.program[:-1], str(path)))
+
+
+@pytest.mark.parametrize("release", tiers.runtimes([*interpreters.PYTHONS]))
+def test_a_program_of_any_name(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
+    """CPython is known by the names that it exports."""
+    with stuck(under_another_name(release, tmp_path / "orders-svc")) as program:
+        summary = arenadump.summary(program.pid, "--mode=freeze")
+        check_against(cpython(summary), program.says())
+
+
+@pytest.mark.nightly("runtimes")
+@pytest.mark.parametrize(("release", "found"), [("3.9", 0), ("3.11", 1), ("3.13", 1), ("3.14", 1)])
+def test_a_program_that_exports_nothing(arenadump: harness.Arenadump, release: str, found: int, tmp_path: Path) -> None:
+    """From 3.11 on a section of the program says what it is."""
+    with stuck(under_another_name(release, tmp_path / "svc", (b"_PyRuntime", b"PyType_Type"))) as program:
+        summary = arenadump.summary(program.pid, "--mode=freeze")
+        assert [each["runtime"] for each in summary["runtimes"]] == ["cpython"] * found
+        if found:
+            check_against(cpython(summary), program.says())
+
+
+def test_a_name_alone_is_no_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    path = tmp_path / "python3-launcher"
+    path.write_bytes(Path("/bin/sleep").read_bytes())
+    path.chmod(0o700)
+    with subprocess.Popen([path, "600"]) as process:
+        try:
+            summary = arenadump.summary(process.pid)
+        finally:
+            process.kill()
+    assert not summary["runtimes"]
+    assert "Python" not in str(summary["warnings"])
 
 
 def test_while_it_runs(arenadump: harness.Arenadump) -> None:
