@@ -12,27 +12,31 @@
 #include <string.h>
 
 enum {
-    AS_PLACE_FAR = 0x7fff, // that word, or one behind it
+    AS_PLACE_FAR = (1 << 30) - 1, // that word, or one behind it: 8 GiB behind what malloc returned
     AS_PLACES_APART =
         16, // from this word of a chunk on, words that follow each other and lead to one node are one edge: the first
     AS_EDGE_SPAN = 12, // nodes
-    // An edge has one to three units of 16 bits. Of these, from the lowest bit on: there is more than one; the word leads to what malloc
+    // An edge has one to four units of 16 bits. Of these, from the lowest bit on: there is more than one; the word leads to what malloc
     // returned, not into the middle; the lowest bits of the place. Then one unit has the distance of the node that it leads to from the
-    // node that it belongs to. More than one have a bit that says that they are three. Two have a longer distance; three have the rest of
-    // the place and the number of the node.
+    // node that it belongs to. More than one have a bit that says that they are more than two. Two have a longer distance. More have a
+    // bit that says that they are four, the rest of the place, and the number of the node: four have room for the place of any word up
+    // to AS_PLACE_FAR, three for one of the first 128 KiB.
     AS_EDGE_IS_LONG = 1 << 0,
     AS_EDGE_BEGINS = 1 << 1,
     AS_EDGE_PLACE = 2, // shifts
     AS_EDGE_NEAR = 6,
     AS_EDGE_IS_FAR = 1 << 6,
     AS_EDGE_MIDDLE = 7,
-    AS_EDGE_MORE_PLACE = 7,
+    AS_EDGE_IS_WIDE = 1 << 7,
+    AS_EDGE_MORE_PLACE = 8,
     AS_EDGE_TO = 18,
-    AS_EDGE_MOST_TO = 1 << 30,                            // nodes (AS_MOST_NODES)
-    AS_EDGE_PLACES = 1 << (AS_EDGE_NEAR - AS_EDGE_PLACE), // places below this one need no more room
-    AS_EDGE_NEAR_HALF = 1 << (16 - AS_EDGE_NEAR - 1),     // distances are counted from the lowest
-    AS_EDGE_MIDDLE_HALF = 1 << (32 - AS_EDGE_MIDDLE - 1), // likewise
-    AS_EDGE_UNITS = 3,                                    // at most
+    AS_EDGE_WIDE_TO = 34,
+    AS_EDGE_MOST_TO = 1 << 30,                                                // nodes (AS_MOST_NODES)
+    AS_EDGE_PLACES = 1 << (AS_EDGE_NEAR - AS_EDGE_PLACE),                     // places below this one need no more room
+    AS_EDGE_NEAR_HALF = 1 << (16 - AS_EDGE_NEAR - 1),                         // distances are counted from the lowest
+    AS_EDGE_MIDDLE_HALF = 1 << (32 - AS_EDGE_MIDDLE - 1),                     // likewise
+    AS_EDGE_FAR_PLACES = AS_EDGE_PLACES << (AS_EDGE_TO - AS_EDGE_MORE_PLACE), // those below it need no fourth unit
+    AS_EDGE_UNITS = 4,                                                        // at most
 };
 
 // Where the edges of AS_EDGE_SPAN nodes are that follow each other. Where they have more than 255 units in all, ends[0] is larger than the
@@ -117,6 +121,9 @@ static inline const void *as_edges_begin(const struct as_edges *e, uint32_t node
     return &e->list.items[as_edges_first(e, node)];
 }
 
+_Static_assert(AS_PLACE_FAR / AS_EDGE_PLACES < 1 << (AS_EDGE_WIDE_TO - AS_EDGE_MORE_PLACE),
+               "four units have room for it");
+
 // All units of an edge, and perhaps of what is behind.
 static inline uint64_t as_edge_word(const struct as_edges *e, uint32_t edge)
 {
@@ -129,7 +136,8 @@ static inline uint64_t as_edge_word(const struct as_edges *e, uint32_t edge)
 static inline uint32_t as_edge_next(const struct as_edges *e, uint32_t edge)
 {
     uint32_t unit = e->list.items[edge];
-    return edge + 1 + (unit & 1) + (unit & unit / AS_EDGE_IS_FAR & 1); // without a jump, which nobody could predict
+    uint32_t far = unit & unit / AS_EDGE_IS_FAR & 1; // without a jump, which nobody could predict
+    return edge + 1 + (unit & 1) + far + (far & unit / AS_EDGE_IS_WIDE);
 }
 
 // How many edges there are in [first, end).
@@ -150,7 +158,7 @@ static inline uint32_t as_edge_to(const struct as_edges *e, uint32_t node, uint3
     uint64_t word = as_edge_word(e, edge);
     if (!(unit & AS_EDGE_IS_FAR))
         return node + ((uint32_t)word >> AS_EDGE_MIDDLE) - AS_EDGE_MIDDLE_HALF;
-    return (uint32_t)(word >> AS_EDGE_TO) & (AS_EDGE_MOST_TO - 1);
+    return (uint32_t)(word >> (unit & AS_EDGE_IS_WIDE ? AS_EDGE_WIDE_TO : AS_EDGE_TO)) & (AS_EDGE_MOST_TO - 1);
 }
 
 // Which word of its chunk an edge is, counted from what malloc returned; AS_PLACE_FAR: that one, or one behind it.
@@ -159,8 +167,9 @@ static inline uint32_t as_edge_place(const struct as_edges *e, uint32_t edge)
     uint32_t unit = e->list.items[edge], place = unit >> AS_EDGE_PLACE & (AS_EDGE_PLACES - 1);
     if ((unit & (AS_EDGE_IS_LONG | AS_EDGE_IS_FAR)) != (AS_EDGE_IS_LONG | AS_EDGE_IS_FAR))
         return place;
+    uint32_t places = unit & AS_EDGE_IS_WIDE ? AS_PLACE_FAR + 1 : AS_EDGE_FAR_PLACES;
     return place |
-           ((uint32_t)as_edge_word(e, edge) >> AS_EDGE_MORE_PLACE & AS_PLACE_FAR / AS_EDGE_PLACES) * AS_EDGE_PLACES;
+           ((uint32_t)(as_edge_word(e, edge) >> AS_EDGE_MORE_PLACE) & (places / AS_EDGE_PLACES - 1)) * AS_EDGE_PLACES;
 }
 
 // Does an edge lead to the beginning of what malloc returned?
@@ -213,12 +222,16 @@ static inline bool as_edge_batch_add(struct as_edge_batch *b, uint32_t node, uin
         b->list.count++;
         return true;
     }
-    bool far = at != low || middle >= 2 * AS_EDGE_MIDDLE_HALF;
+    bool far = at != low || middle >= 2 * AS_EDGE_MIDDLE_HALF, wide = at >= AS_EDGE_FAR_PLACES;
     uint64_t word = unit | AS_EDGE_IS_LONG;
-    word |= far ? AS_EDGE_IS_FAR | at / AS_EDGE_PLACES << AS_EDGE_MORE_PLACE | (uint64_t)to << AS_EDGE_TO
-                : middle << AS_EDGE_MIDDLE;
-    memcpy(units, &word, (far ? AS_EDGE_UNITS : 2) * sizeof *units);
-    b->list.count += far ? AS_EDGE_UNITS : 2;
+    if (far)
+        word |= AS_EDGE_IS_FAR | (wide ? AS_EDGE_IS_WIDE : 0) | (uint64_t)(at / AS_EDGE_PLACES) << AS_EDGE_MORE_PLACE |
+                (uint64_t)to << (wide ? AS_EDGE_WIDE_TO : AS_EDGE_TO);
+    else
+        word |= (uint64_t)(middle << AS_EDGE_MIDDLE);
+    size_t count = 2 + far + wide;
+    memcpy(units, &word, count * sizeof *units);
+    b->list.count += count;
     return true;
 }
 

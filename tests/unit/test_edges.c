@@ -36,10 +36,23 @@ static uint32_t degree(void)
     return random_below(most[random_below(sizeof most / sizeof *most)]);
 }
 
-// Places ascend; some are so far behind the beginning that it is not known which they are.
+// Places ascend. Some nodes are so large that an edge needs the fourth unit, or that it is not known which the last places are.
 static void make_node(uint32_t node)
 {
-    uint32_t at = plain.first[node], place = random_below(8) == 0 ? AS_PLACE_FAR - random_below(80) : 0;
+    uint32_t at = plain.first[node], place = 0;
+    switch (random_below(16)) {
+    case 0:
+        place = AS_PLACE_FAR - random_below(80);
+        break;
+    case 1:
+        place = AS_EDGE_FAR_PLACES - random_below(80);
+        break;
+    case 2:
+        place = random_below(AS_PLACE_FAR);
+        break;
+    default:
+        break;
+    }
     for (uint32_t left = degree(); left > 0 && at < MOST_EDGES; left--) {
         place += random_below(random_below(4) == 0 ? 60 : 3);
         uint32_t beside = node + random_below(20);
@@ -164,8 +177,20 @@ static void sieve(struct as_edges *e)
 static void test_units(void)
 {
     static const uint32_t distances[] = {0, 1, 511, 512, 513, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, 1 << 29};
-    static const uint64_t places[] = {
-        0, 1, 15, 16, 17, AS_PLACE_FAR - 1, AS_PLACE_FAR, AS_PLACE_FAR + 1, UINT64_C(1) << 40};
+    static const uint64_t places[] = {0,
+                                      1,
+                                      15,
+                                      16,
+                                      17,
+                                      16383,
+                                      16384,
+                                      32767,
+                                      32768,
+                                      1 << 20,
+                                      AS_PLACE_FAR - 1,
+                                      AS_PLACE_FAR,
+                                      AS_PLACE_FAR + 1,
+                                      UINT64_C(1) << 40};
     const uint32_t node = 1 << 29;
     for (size_t i = 0; i < 2 * sizeof distances / sizeof *distances; i++)
         for (size_t k = 0; k < 2 * sizeof places / sizeof *places; k++) {
@@ -179,7 +204,7 @@ static void test_units(void)
             CHECK(as_edge_to(&e, node, 0) == to && as_edge_begins(&e, 0) == begins);
             CHECK(as_edge_place(&e, 0) == (place < AS_PLACE_FAR ? place : AS_PLACE_FAR));
             far = place > 15 || distance > (1U << 24) - ahead;
-            CHECK(b.list.count == (far ? 3 : distance > 512U - ahead ? 2 : 1));
+            CHECK(b.list.count == (place > 16383 ? 4 : far ? 3 : distance > 512U - ahead ? 2 : 1));
             CHECK(as_edge_next(&e, 0) == b.list.count);
             as_edge_batch_free(&b);
         }
