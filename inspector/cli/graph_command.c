@@ -65,8 +65,7 @@ bool as_graph_is_exact(const struct as_graph_snapshot *g)
 
 enum { LEFT_OUT = 1100, SHOWN = 200 }; // characters; of a path, of its end
 
-// Why types are missing that could be known; NULL: none is.
-static const char *left_out(const struct as_graph_snapshot *g, char text[LEFT_OUT])
+static const char *missing_files(const struct as_graph_snapshot *g, char text[LEFT_OUT])
 {
     const struct as_modules *modules = &g->graph.modules;
     const struct as_target *t = g->snapshot.target;
@@ -83,6 +82,22 @@ static const char *left_out(const struct as_graph_snapshot *g, char text[LEFT_OU
                            modules->missing - 1);
     if (debug)
         snprintf(text + length, LEFT_OUT - (size_t)length, "; %s", debug);
+    return text;
+}
+
+// Why types are missing that could be known; NULL: none is.
+static const char *left_out(const struct as_graph_snapshot *g, char text[LEFT_OUT])
+{
+    char files[LEFT_OUT];
+    const char *missing = missing_files(g, files);
+    if (g->graph.typing.unfollowed == 0 && !missing)
+        return NULL;
+    int length = missing ? snprintf(text, LEFT_OUT, "%s", missing) : 0;
+    if (g->graph.typing.unfollowed > 0 && length < LEFT_OUT)
+        snprintf(text + length, LEFT_OUT - (size_t)length,
+                 "%s%" PRIu64 " pointers were not followed: they lie 8 GiB or more behind a chunk's beginning, or are "
+                 "too many",
+                 missing ? "; " : "", g->graph.typing.unfollowed);
     return text;
 }
 

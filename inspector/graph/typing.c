@@ -74,8 +74,12 @@ static void offer(struct spread *s, uint32_t node, uint32_t slot, enum as_typing
 {
     uint32_t before = s->typing->of_node[node];
     uint32_t type = slot & AS_SLOT_TYPE & AS_TYPING_TYPE;
-    if (before & AS_TYPING_BLOCKED || s->classes[as_vtable_of(s->in->vtables, node)] != 0 || ++s->steps > s->most_steps)
+    if (before & AS_TYPING_BLOCKED || s->classes[as_vtable_of(s->in->vtables, node)] != 0)
         return;
+    if (++s->steps > s->most_steps) {
+        s->typing->unfollowed++;
+        return;
+    }
     if (slot & AS_SLOT_NODE && rank > AS_RANK_NODE)
         rank = AS_RANK_NODE;
     uint32_t state = as_typing_judge(&s->rules, node, type, slot);
@@ -94,13 +98,14 @@ static struct as_edge_range find_used(struct spread *s, uint32_t node)
     const struct as_edges *e = s->in->edges;
     struct as_dwarf_types *t = &s->typing->types;
     uint32_t pointer = t->list.items[s->typing->of_node[node] & AS_TYPING_TYPE].of;
-    uint32_t block = as_dwarf_array_of(t, t->list.items[pointer].of, 0);
+    uint32_t element = t->list.items[pointer].of, block = as_dwarf_array_of(t, element, 0);
     struct as_edge_range used = {0};
     uint32_t last = 0;
     for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node), next; i < end; i = next) {
-        uint32_t state = s->typing->of_node[as_edge_to(e, node, i)];
+        uint32_t state = s->typing->of_node[as_edge_to(e, node, i)], type = state & AS_TYPING_TYPE;
         next = as_edge_next(e, i);
-        if (!as_edge_begins(e, i) || (state & AS_TYPING_TYPE) != block || as_typing_rank_of(state) != AS_RANK_SURE)
+        // A block with room for one element has the element's type.
+        if (!as_edge_begins(e, i) || (type != block && type != element) || as_typing_rank_of(state) != AS_RANK_SURE)
             continue;
         used.first = used.first == used.end ? i : used.first;
         used.end = next;
@@ -122,6 +127,7 @@ static void follow_edges(struct spread *s, uint32_t node)
     struct as_edge_range used = state & AS_TYPING_MAP ? find_used(s, node) : as_edges_of(e, node);
     for (uint32_t i = used.first; i < used.end; i = as_edge_next(e, i)) {
         struct as_typing_word w = as_typing_read(&s->rules, node, state, i);
+        s->typing->unfollowed += w.far && !s->weak;
         if (!(w.slot & AS_SLOT_POINTER) || !as_edge_begins(e, i) || (doubtful && w.rank == AS_RANK_WEAK))
             continue;
         if (w.rank == AS_RANK_WEAK && !s->weak)
@@ -239,7 +245,7 @@ static void start_again(struct spread *s)
         s->typing->of_node[node] &= AS_TYPING_BLOCKED;
     s->queues[0].count = s->queues[1].count = 0;
     s->conflicts = false;
-    s->steps = 0;
+    s->steps = s->typing->unfollowed = 0;
 }
 
 // What a node was given before two types turned out not to go together, its edges have passed on. So all begins again without it.

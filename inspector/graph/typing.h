@@ -34,6 +34,8 @@ struct as_typing {
     struct as_dwarf_types types;
     uint32_t *of_node; // state of each node (typing_rules.h); NULL: no type is known
     uint32_t nodes;
+    // Pointers that a limit left out: farther behind a chunk's beginning than an edge says, or too many in all.
+    uint64_t unfollowed;
 };
 
 // Finds them. The target may run on. False: AS_NO_MEMORY. Free it in either case.

@@ -100,13 +100,21 @@ struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, u
     bool vector = state & AS_TYPING_ELEMENTS, sure = state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP);
     struct as_typing_word w = {.rank = as_typing_rank_of(state) == AS_RANK_WEAK ? AS_RANK_WEAK : AS_RANK_SURE};
     // Far behind the beginning it is not known which word an edge is; but of an array of pointers all are alike.
-    if (place == AS_PLACE_FAR && !(array && !vector && size == WORD))
+    w.far = place == AS_PLACE_FAR && !(array && !vector && size == WORD);
+    if (w.far)
         return w;
     w.used = size >= WORD && (!vector || place < as_pattern_used(r->patterns, node));
     w.slot = w.used ? as_dwarf_slot(t, element, array ? place * WORD % size : place * WORD) : AS_SLOT_UNKNOWN;
     w.stale = (array && !sure) || w.slot & AS_SLOT_WEAK;
     w.rank = w.stale ? AS_RANK_WEAK : w.rank;
     return w;
+}
+
+// The place from which on a chunk's words may lie behind what was asked for. The first word never does.
+static uint64_t spare_from(const struct as_typing_rules *r, uint32_t node)
+{
+    uint64_t words = as_typing_usable(r, node) / WORD, spare = SLACK / WORD;
+    return words > spare ? words - spare : 1;
 }
 
 bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t state)
@@ -116,7 +124,9 @@ bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t st
     const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
     if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP))
         return false;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
+    uint64_t spare = spare_from(r, node);
+    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end && as_edge_place(e, i) < spare;
+         i = as_edge_next(e, i)) {
         struct as_typing_word w = as_typing_read(r, node, state, i);
         uint32_t to = as_edge_to(e, node, i), before = r->of_node[to];
         if (w.slot == AS_SLOT_NUMBER)

@@ -51,12 +51,13 @@ struct as_typing_word {
     enum as_typing_rank rank; // how sure that is
     bool used;                // it belongs to the object
     bool stale;               // or may be left over there
+    bool far;                 // it lies farther behind the chunk's beginning than an edge says
 };
 
 // How sure is what edge `i` of a node of that state leads to?
 struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i);
 // An array may be larger than what is in use of it, and the rest is what lay there before. If any of its words leads to what it cannot
-// lead to, nobody knows which are in use.
+// lead to, nobody knows which are in use. What malloc may have given beyond what was asked for says nothing of the others.
 bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t state);
 // Does a chunk resemble what a word leads to that may be out of use (`stale`), or lies in such an object?
 bool as_typing_is_plausible(struct as_typing_rules *r, uint32_t node, uint32_t state, bool stale);

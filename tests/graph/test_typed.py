@@ -288,6 +288,89 @@ def test_what_is_lost_has_types(mode: str, arenadump: harness.Arenadump) -> None
     assert lost("plain").get(("Plain", "dwarf")) is None
 
 
+LARGE = """
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <vector>
+struct Session { long number; Session *none; };
+struct Event { Session *session; long rest[63]; };
+struct Small { long numbers[6]; };
+static std::vector<Session *> vector;
+static std::deque<Event> long_deque; // with a block of its own for each
+static std::deque<Small *> deque;
+static Small **table;
+static void make_table()
+{
+    void **before = static_cast<void **>(std::malloc(65 * sizeof(void *)));
+    before[64] = new Session{0, nullptr};
+    asm volatile("" : : "r"(before) : "memory");
+    std::free(before);
+    table = static_cast<Small **>(std::malloc(64 * sizeof *table)); // lies there now
+    for (int i = 0; i < 64; i++)
+        table[i] = new Small();
+}
+int main()
+{
+    make_table();
+    for (long i = 0; i < 50000; i++) {
+        vector.push_back(new Session{i, nullptr});
+        long_deque.push_back({new Session{i, nullptr}, {}});
+        deque.push_back(new Small());
+    }
+    std::puts("ready");
+    std::fflush(stdout);
+    return std::getchar() != EOF;
+}
+"""
+
+
+def test_large_containers(arenadump: harness.Arenadump) -> None:
+    """An array far longer than 2^15 words has types to its end. What an array's end leaves of its chunk is no doubt."""
+    program = programs.build(LARGE, "-g", "-O1", compiler="g++")
+    with started([str(program)], "ready") as pid:
+        found = json.loads(arenadump.check("types", "--json", pid))
+    counts = {row["type"]: row["count"] for row in found["types"]}
+    assert counts["Session"] + counts.get("Session[]", 0) == 100000  # malloc gives a few of them room for two
+    assert counts["Small"] + counts.get("Small[]", 0) == 50064
+    assert counts["Event"] >= 50000
+    assert sum(row["count"] for row in found["types"] if row["type"] is None) < 10
+
+
+SPARSE = """
+#include <cstdio>
+#include <cstdlib>
+struct Session { long number; Session *none; };
+struct Slot { Session *session; long number; };
+static Slot *slots;
+int main()
+{
+    const size_t count = (size_t(8) << 30) / sizeof *slots;
+    slots = static_cast<Slot *>(std::calloc(count + 100, sizeof *slots));
+    if (!slots)
+        return 1;
+    for (size_t i = count - 100; i < count + 100; i++)
+        slots[i] = {new Session{1, nullptr}, 1};
+    std::puts("ready");
+    std::fflush(stdout);
+    return std::getchar() == EOF ? 0 : 2;
+}
+"""
+
+
+@pytest.mark.nightly("limits")
+def test_pointers_too_far_behind_the_beginning(arenadump: harness.Arenadump) -> None:
+    """Of a chunk of more than 8 GiB, the number of pointers that were not followed is said."""
+    program = programs.build(SPARSE, "-g", "-O1", compiler="g++")
+    if subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:
+        pytest.xfail("the kernel gives no process 8 GiB of addresses (vm.overcommit_memory)")
+    with started([str(program)], "ready") as pid:
+        found = json.loads(arenadump.check("types", "--json", pid))
+    counts = {row["type"]: row["count"] for row in found["types"]}
+    assert (counts["Session"], counts[None]) == (100, 100)
+    assert found["graph"]["left_out"].startswith("100 pointers were not followed")
+
+
 BY_DAY = {
     ("program", "module"),
     ("program", ".dwo files"),
