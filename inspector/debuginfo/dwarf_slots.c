@@ -18,7 +18,8 @@ struct frame {
     uint32_t nodes[MOST_NODES]; // the types of which a container here makes its nodes
     unsigned count;
     uint32_t flags;    // of the pointers in a std::vector or std::deque
-    uint32_t elements; // of a Vec of Rust's, which has a pointer to bytes; 0: it is none
+    uint32_t elements; // of a Vec or a hash table of Rust's, which have a pointer to bytes; 0: it is none
+    bool table;        // it is a hash table
 };
 
 struct filling {
@@ -103,8 +104,10 @@ static uint32_t pointer_slot(struct as_dwarf_types *t, const struct frame *f, ui
 {
     uint32_t to = t->list.items[type].of;
     uint32_t node = t->list.items[to].kind == AS_DWARF_AGGREGATE ? node_of(t, f, to) : 0;
-    for (const struct frame *up = f; up && t->list.items[to].kind == AS_DWARF_BASE; up = up->above)
+    for (const struct frame *up = f; up && t->list.items[to].kind == AS_DWARF_BASE; up = up->above) {
         to = up->elements != 0 ? up->elements : to;
+        flags |= up->table ? AS_SLOT_TABLE : 0;
+    }
     bool map = t->list.items[to].kind == AS_DWARF_POINTER;
     uint32_t container = f && (f->flags == AS_SLOT_ELEMENTS || map) ? f->flags : 0;
     if (node != 0 && !t->list.items[node].node) {
@@ -143,7 +146,8 @@ static void fill_members(struct filling *g, const struct frame *above, uint32_t 
         fill_slots(g, above, of.parameter, at, flags, depth + 1);
         return;
     }
-    f.elements = is_library(t, type, "alloc", "RawVec<") ? of.parameter : 0;
+    f.table = is_library(t, type, "hashbrown", "RawTable<");
+    f.elements = f.table || is_library(t, type, "alloc", "RawVec<") ? of.parameter : 0;
     find_nodes(t, type, &f, 0);
     if (of.node && above == NULL) {
         f.nodes[0] = type;

@@ -10,12 +10,13 @@ enum {
     AS_SLOT_LOW = 1, // its low half is a number
     AS_SLOT_HIGH = 2,
     AS_SLOT_NUMBER = 3, // it is no pointer
-    AS_SLOT_TYPE = 0x03ffffff,
+    AS_SLOT_TYPE = 0x00ffffff,
     AS_SLOT_POINTER = 0x40000000,
     AS_SLOT_WEAK = 0x20000000,     // it may be out of use: an element of an array, a member of a union
     AS_SLOT_NODE = 0x10000000,     // to a container's node, which is declared as its base class
     AS_SLOT_ELEMENTS = 0x08000000, // to the elements of a std::vector
     AS_SLOT_MAP = 0x04000000,      // to the pointers of a std::deque to its blocks
+    AS_SLOT_TABLE = 0x02000000,    // behind the elements of a hash table of Rust's
 };
 
 // What is known of the word at that offset (bytes, a multiple of 8) of a type.

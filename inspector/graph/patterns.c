@@ -32,11 +32,38 @@ void as_patterns_close(struct as_patterns *p)
     as_memory_unmap(p->of_node, ((size_t)p->index->count + 1) * sizeof *p->of_node);
     as_memory_unmap(p->shape, (size_t)p->index->count + 1);
     as_number_map_free(&p->few);
+    as_number_map_free(&p->tables);
+    as_vec_free(&p->buckets);
     as_anchors_close(&p->anchors);
     as_claims_close(&p->claims);
     as_number_map_free(&p->lengths);
     pthread_mutex_destroy(&p->lock);
     *p = (struct as_patterns){0};
+}
+
+enum { BUCKETS_HEAD = 2, BITS = 64 };
+
+uint64_t *as_pattern_add_buckets(struct as_patterns *p, uint32_t node, uint64_t before, uint64_t count)
+{
+    size_t words = BUCKETS_HEAD + (size_t)(count / BITS) + 1, at = p->buckets.count;
+    if (at + words > UINT32_MAX || !as_vec_reserve(&p->buckets, words, NULL) ||
+        !as_number_map_put(&p->tables, (uint64_t)node + 1, (uint32_t)at + 1, NULL))
+        return NULL;
+    uint64_t *table = p->buckets.items + at;
+    memset(table, 0, words * sizeof *table);
+    table[0] = before;
+    table[1] = count;
+    p->buckets.count += words;
+    return table + BUCKETS_HEAD;
+}
+
+struct as_buckets as_pattern_buckets(const struct as_patterns *p, uint32_t node)
+{
+    uint32_t at = as_number_map_get(&p->tables, (uint64_t)node + 1);
+    if (at == 0)
+        return (struct as_buckets){0};
+    const uint64_t *table = p->buckets.items + at - 1;
+    return (struct as_buckets){table[0], table[1], table + BUCKETS_HEAD};
 }
 
 static bool is_made_for(const struct as_patterns *p, uint32_t node, uint64_t chunk, uint64_t request, uint64_t *usable)

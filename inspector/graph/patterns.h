@@ -32,6 +32,9 @@ struct as_patterns {
     struct as_number_map few; // by node + 1: the as_shape of those of which `shape` says no more than AS_SHAPE_FEW
     struct as_anchors anchors;
     struct as_claims claims;
+    struct as_number_map tables; // by node + 1: of a proven table of Rust's, where it is in `buckets`
+    AS_VEC(uint64_t)
+    buckets; // of each: how many bytes lie before its control bytes, how many buckets, and a bit for each: it is full
     pthread_mutex_t lock;         // of what follows, while chunks are read
     struct as_number_map lengths; // by node + 1: of arrays with more than AS_MOST_LENGTH words before their ends
     uint32_t page_size;
@@ -167,6 +170,16 @@ static inline enum as_shape as_pattern_shape(const struct as_patterns *p, uint32
     uint8_t shape = p->shape[node];
     return shape == AS_SHAPE_FEW ? (enum as_shape)as_number_map_get(&p->few, (uint64_t)node + 1) : (enum as_shape)shape;
 }
+
+// A table of Rust's HashMap: its last bucket lies first.
+struct as_buckets {
+    uint64_t before, count; // bytes before the control bytes; buckets
+    const uint64_t *full;   // a bit for each bucket
+};
+// Room for a table's buckets, all of which are empty as yet; NULL: there is no memory. By one thread, while no other asks.
+uint64_t *as_pattern_add_buckets(struct as_patterns *p, uint32_t node, uint64_t before, uint64_t count);
+// Those of a node; count 0: it is no such table.
+struct as_buckets as_pattern_buckets(const struct as_patterns *p, uint32_t node);
 
 // Inspects a word that leads to the beginning of the chunk `node`, and at what is beside it. May be called by several threads.
 void as_pattern_match(struct as_patterns *p, uint32_t node, const struct as_beside *b);

@@ -38,7 +38,8 @@ static inline uint32_t as_graph_type(const struct as_graph *g, uint32_t node)
     if (vtable->proven && (vtable->name != 0 || dwarf == 0))
         return AS_FIRST_VTABLE_TYPE + index;
     // A pattern says more than that there are bytes.
-    if (dwarf != 0 && (pattern == AS_PATTERN_NONE || !as_typing_is_bytes(&g->typing, dwarf)))
+    bool more = pattern != AS_PATTERN_NONE && pattern != AS_PATTERN_ARRAY; // than that it is bytes
+    if (dwarf != 0 && !(more && as_typing_is_bytes(&g->typing, dwarf)))
         return AS_FIRST_DWARF_TYPE + dwarf;
     return pattern != AS_PATTERN_NONE || shape == AS_SHAPE_NONE ? pattern : (uint32_t)AS_FIRST_SHAPE_TYPE + shape;
 }

@@ -69,7 +69,13 @@ static void resolve_conflict(struct spread *s, uint32_t node, uint32_t state, en
     }
 }
 
-// A word that is known to be a pointer leads to the beginning of a node.
+// Does an edge lead to where a pointer of that kind does? Of a hash table of Rust's, this is behind the elements.
+static bool leads_where(uint32_t slot, bool begins)
+{
+    return slot & AS_SLOT_POINTER && (slot & AS_SLOT_TABLE ? !begins : begins);
+}
+
+// A word that is known to be a pointer leads to the beginning of a node, or into a table.
 static void offer(struct spread *s, uint32_t node, uint32_t slot, enum as_typing_rank rank, bool stale)
 {
     uint32_t before = s->typing->of_node[node];
@@ -127,8 +133,10 @@ static void follow_edges(struct spread *s, uint32_t node)
     struct as_edge_range used = state & AS_TYPING_MAP ? find_used(s, node) : as_edges_of(e, node);
     for (uint32_t i = used.first; i < used.end; i = as_edge_next(e, i)) {
         struct as_typing_word w = as_typing_read(&s->rules, node, state, i);
+        if (as_typing_is_chain(&s->rules, node, state, i))
+            w.stale = false, w.rank = as_typing_rank_of(state);
         s->typing->unfollowed += w.far && !s->weak;
-        if (!(w.slot & AS_SLOT_POINTER) || !as_edge_begins(e, i) || (doubtful && w.rank == AS_RANK_WEAK))
+        if (!leads_where(w.slot, as_edge_begins(e, i)) || (doubtful && w.rank == AS_RANK_WEAK))
             continue;
         if (w.rank == AS_RANK_WEAK && !s->weak)
             later = true;
@@ -151,11 +159,11 @@ static uint32_t type_in_block(struct as_typing *y, const struct as_tls_block *b,
     return type;
 }
 
-// The word at `address`, of a variable of that type which begins at `start`, leads to the beginning of a node.
-static void start_at(struct spread *s, uint32_t type, uint64_t start, uint64_t address, uint32_t node)
+// The word at `address`, of a variable of that type which begins at `start`, leads to a node; `begins`: to its beginning.
+static void start_at(struct spread *s, uint32_t type, uint64_t start, uint64_t address, uint32_t node, bool begins)
 {
     uint32_t slot = type != 0 ? as_dwarf_slot(&s->typing->types, type, address - start) : 0;
-    if (slot & AS_SLOT_POINTER)
+    if (leads_where(slot, begins))
         offer(s, node, slot, AS_RANK_SURE, false);
 }
 
@@ -165,14 +173,15 @@ static void start_at_variables(struct spread *s)
     for (size_t i = 0; i < r->list.count; i++) {
         const struct as_root *root = &r->list.items[i];
         const struct as_root_source *source = &r->sources.items[root->source];
-        const struct as_tls_block *block = root->begins ? as_tls_at(s->in->tls, root->address) : NULL;
+        bool table = as_pattern_buckets(s->in->patterns, root->node).count > 0;
+        const struct as_tls_block *block = root->begins || table ? as_tls_at(s->in->tls, root->address) : NULL;
         uint64_t start = 0;
         uint32_t type = 0;
         if (block)
             type = type_in_block(s->typing, block, root->address, &start);
-        else if (source->kind == AS_ROOT_GLOBAL && root->begins)
+        else if (source->kind == AS_ROOT_GLOBAL && (root->begins || table))
             type = as_typing_variable(s->typing, source->module, root->address, &start);
-        start_at(s, type, start, root->address, root->node);
+        start_at(s, type, start, root->address, root->node, root->begins);
     }
 }
 
@@ -192,7 +201,7 @@ static void start_in_chunks(struct spread *s)
             if (!as_edge_begins(e, i) || address < block->start || address - block->start >= block->size)
                 continue;
             uint32_t type = type_in_block(s->typing, block, address, &start);
-            start_at(s, type, start, address, as_edge_to(e, node, i));
+            start_at(s, type, start, address, as_edge_to(e, node, i), true);
         }
     }
 }

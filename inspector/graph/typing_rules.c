@@ -11,6 +11,7 @@ enum {
     WORD = sizeof(uint64_t),
     SLACK = 31, // bytes that malloc may give beyond what was asked for: it rounds up, and splits off no less than 32
     SMALLEST_PAGE = 4096,
+    SURE_ELEMENTS = AS_TYPING_ELEMENTS | AS_TYPING_MAP | AS_TYPING_TABLE, // which are in use is known
 };
 
 uint64_t as_typing_usable(const struct as_typing_rules *r, uint32_t node)
@@ -48,8 +49,19 @@ static bool contradicts(struct as_typing_rules *r, uint32_t node, uint32_t type)
     return false;
 }
 
+// A table of Rust's is proven by its own bytes. The type's size must be that of a bucket.
+static uint32_t judge_table(struct as_typing_rules *r, uint32_t node, uint32_t type)
+{
+    struct as_buckets table = as_pattern_buckets(r->patterns, node);
+    uint64_t size = as_dwarf_load(r->types, type)->size;
+    bool fits = size > 0 && table.count > 0 && as_align_up(table.count * size, AS_ALIGNMENT) == table.before;
+    return fits ? as_dwarf_array_of(r->types, type, 0) | AS_TYPING_TABLE : 0;
+}
+
 uint32_t as_typing_judge(struct as_typing_rules *r, uint32_t node, uint32_t type, uint32_t flags)
 {
+    if (flags & AS_SLOT_TABLE)
+        return judge_table(r, node, type);
     struct as_dwarf_types *t = r->types;
     struct as_dwarf_type of = *as_dwarf_load(t, type);
     uint64_t room = as_typing_usable(r, node);
@@ -90,6 +102,18 @@ bool as_typing_is_more(struct as_typing_rules *r, uint32_t type, uint32_t part)
     return as_dwarf_begins_with(t, type, of->kind == AS_DWARF_ARRAY && of->count == 0 ? of->of : part);
 }
 
+// Is the element of a table in which a byte lies in use? *offset: of the byte, in the element.
+static bool is_in_full_bucket(const struct as_typing_rules *r, uint32_t node, uint64_t size, uint64_t *offset)
+{
+    struct as_buckets table = as_pattern_buckets(r->patterns, node);
+    uint64_t first = table.before - table.count * size, at = *offset - first;
+    if (*offset < first || at / size >= table.count)
+        return false;
+    uint64_t bucket = table.count - 1 - at / size;
+    *offset = at % size;
+    return table.full[bucket / 64] >> bucket % 64 & 1;
+}
+
 struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i)
 {
     struct as_dwarf_types *t = r->types;
@@ -97,17 +121,32 @@ struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, u
     bool array = type->kind == AS_DWARF_ARRAY && type->count == 0;
     uint32_t element = array ? type->of : state & AS_TYPING_TYPE;
     uint64_t size = t->list.items[element].size, place = as_edge_place(r->edges, i);
-    bool vector = state & AS_TYPING_ELEMENTS, sure = state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP);
+    bool vector = state & AS_TYPING_ELEMENTS, table = state & AS_TYPING_TABLE, sure = state & SURE_ELEMENTS;
     struct as_typing_word w = {.rank = as_typing_rank_of(state) == AS_RANK_WEAK ? AS_RANK_WEAK : AS_RANK_SURE};
     // Far behind the beginning it is not known which word an edge is; but of an array of pointers all are alike.
     w.far = place == AS_PLACE_FAR && !(array && !vector && size == WORD);
     if (w.far)
         return w;
-    w.used = size >= WORD && (!vector || place < as_pattern_used(r->patterns, node));
-    w.slot = w.used ? as_dwarf_slot(t, element, array ? place * WORD % size : place * WORD) : AS_SLOT_UNKNOWN;
+    uint64_t offset = array && !table ? place * WORD % size : place * WORD;
+    w.used = size >= WORD && (!vector || place < as_pattern_used(r->patterns, node)) &&
+             (!table || is_in_full_bucket(r, node, size, &offset));
+    w.slot = w.used ? as_dwarf_slot(t, element, offset) : AS_SLOT_UNKNOWN;
     w.stale = (array && !sure) || w.slot & AS_SLOT_WEAK;
     w.rank = w.stale ? AS_RANK_WEAK : w.rank;
     return w;
+}
+
+bool as_typing_is_chain(const struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i)
+{
+    const struct as_dwarf_type *type = &r->types->list.items[state & AS_TYPING_TYPE];
+    uint32_t element = type->of, to = as_edge_to(r->edges, node, i);
+    uint64_t offset = (uint64_t)as_edge_place(r->edges, i) * WORD;
+    if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & SURE_ELEMENTS || !as_edge_begins(r->edges, i) ||
+        offset >= r->types->list.items[element].size)
+        return false;
+    uint32_t slot = as_dwarf_slot(r->types, element, offset);
+    return slot & AS_SLOT_POINTER && !(slot & AS_SLOT_WEAK) && (slot & AS_SLOT_TYPE) == element &&
+           as_typing_units(r->sizes, to) == as_typing_units(r->sizes, node);
 }
 
 // The place from which on a chunk's words may lie behind what was asked for. The first word never does.
@@ -122,7 +161,7 @@ bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t st
     const struct as_edges *e = r->edges;
     const struct as_dwarf_types *t = r->types;
     const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
-    if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & (AS_TYPING_ELEMENTS | AS_TYPING_MAP))
+    if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & SURE_ELEMENTS)
         return false;
     uint64_t spare = spare_from(r, node);
     for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end && as_edge_place(e, i) < spare;
@@ -149,6 +188,8 @@ bool as_typing_is_plausible(struct as_typing_rules *r, uint32_t node, uint32_t s
     const struct as_dwarf_types *t = r->types;
     const struct as_dwarf_type *type = &t->list.items[state & AS_TYPING_TYPE];
     bool pointers = as_edges_first(e, node) < as_edges_end(e, node);
+    if (state & AS_TYPING_TABLE)
+        return true;
     if (type->kind != AS_DWARF_ARRAY || type->count != 0 || !stale)
         return !contradicts(r, node, state & AS_TYPING_TYPE);
     const struct as_dwarf_type *element = &t->list.items[type->of];

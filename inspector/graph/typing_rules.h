@@ -16,6 +16,7 @@ enum {
     AS_TYPING_RANK_SHIFT = 26,      // how sure the type is: two bits
     AS_TYPING_ELEMENTS = 1 << 28,   // of a std::vector, which may have room for more
     AS_TYPING_MAP = 1 << 29,        // of a std::deque, of which only a part in the middle may be in use
+    AS_TYPING_TABLE = 1 << 30,      // of a hash table of Rust's, of which it is known which buckets are full
 };
 
 // How sure a type is. What a weak word leads to may have become something else since.
@@ -56,6 +57,9 @@ struct as_typing_word {
 
 // How sure is what edge `i` of a node of that state leads to?
 struct as_typing_word as_typing_read(struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i);
+// Is edge `i` of a node the pointer of its first element to the next chunk of the same type and size, as blocks of a pool have it? Then it is
+// in use, whatever lies behind the element.
+bool as_typing_is_chain(const struct as_typing_rules *r, uint32_t node, uint32_t state, uint32_t i);
 // An array may be larger than what is in use of it, and the rest is what lay there before. If any of its words leads to what it cannot
 // lead to, nobody knows which are in use. What malloc may have given beyond what was asked for says nothing of the others.
 bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t state);

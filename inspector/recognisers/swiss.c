@@ -61,6 +61,21 @@ static bool count_buckets(struct as_proof *p, const struct swiss *s)
     return full == s->items && full + free == s->buckets;
 }
 
+// Notes which buckets are full, for the types of what they hold.
+static void note_full_buckets(struct as_proof *p, const struct swiss *s, uint32_t node)
+{
+    uint8_t block[BLOCK];
+    uint64_t memory = as_index_address(p->patterns->index, node) + AS_HEADER;
+    uint64_t *full = as_pattern_add_buckets(p->patterns, node, s->control - memory, s->buckets);
+    for (uint64_t at = 0; full && at < s->buckets; at += BLOCK) {
+        size_t count = s->buckets - at < BLOCK ? (size_t)(s->buckets - at) : BLOCK;
+        if (!as_target_read(p->target, s->control + at, block, count))
+            return;
+        for (size_t i = 0; i < count; i++)
+            full[(at + i) / 64] |= (uint64_t)(block[i] < DELETED) << (at + i) % 64;
+    }
+}
+
 void as_swiss_prove(struct as_proof *p, const struct as_claim *candidate)
 {
     uint64_t w[5]; // the word before, the pointer, three behind
@@ -70,7 +85,9 @@ void as_swiss_prove(struct as_proof *p, const struct as_claim *candidate)
     for (int order = 0; order < 2; order++) {
         struct swiss s = {.control = w[1], .group = p->target->arch == AS_ARCH_X86_64 ? MOST_GROUP : MOST_GROUP / 2};
         if (order == 0 ? accept_swiss_table(&s, w[2], w[3], w[4]) : accept_swiss_table(&s, w[0], w[2], w[3]))
-            if (fits_chunk(p, &s, candidate->node) && count_buckets(p, &s))
+            if (fits_chunk(p, &s, candidate->node) && count_buckets(p, &s)) {
                 as_proof_give(p, candidate->node, AS_SHAPE_SWISS);
+                note_full_buckets(p, &s, candidate->node);
+            }
     }
 }

@@ -297,9 +297,25 @@ struct Session { long number; Session *none; };
 struct Event { Session *session; long rest[63]; };
 struct Small { long numbers[6]; };
 static std::vector<Session *> vector;
+static std::vector<unsigned char> bytes(1000, 1);
 static std::deque<Event> long_deque; // with a block of its own for each
 static std::deque<Small *> deque;
 static Small **table;
+// What is taken from a pool lies behind the header of a block, and is no header.
+struct Block { Block *next; char *last, *end; };
+static Block *pool;
+static void make_pool()
+{
+    for (int i = 0; i < 200; i++) {
+        Block *block = static_cast<Block *>(std::malloc(16384));
+        long *taken = reinterpret_cast<long *>(block + 1);
+        for (int k = 0; k < 1000; k++)
+            taken[k] = reinterpret_cast<long>(k % 2 ? static_cast<void *>(&vector) : block);
+        taken[1] = reinterpret_cast<long>(vector.empty() ? nullptr : vector[0]);
+        *block = {pool, reinterpret_cast<char *>(taken + 1000), reinterpret_cast<char *>(block) + 16384};
+        pool = block;
+    }
+}
 static void make_table()
 {
     void **before = static_cast<void **>(std::malloc(65 * sizeof(void *)));
@@ -318,6 +334,7 @@ int main()
         long_deque.push_back({new Session{i, nullptr}, {}});
         deque.push_back(new Small());
     }
+    make_pool();
     std::puts("ready");
     std::fflush(stdout);
     return std::getchar() != EOF;
@@ -334,6 +351,8 @@ def test_large_containers(arenadump: harness.Arenadump) -> None:
     assert counts["Session"] + counts.get("Session[]", 0) == 100000  # malloc gives a few of them room for two
     assert counts["Small"] + counts.get("Small[]", 0) == 50064
     assert counts["Event"] >= 50000
+    assert counts["Block[]"] == 200
+    assert counts["unsigned char[]"] == 1
     assert sum(row["count"] for row in found["types"] if row["type"] is None) < 10
 
 
@@ -360,7 +379,7 @@ int main()
 
 @pytest.mark.nightly("limits")
 def test_pointers_too_far_behind_the_beginning(arenadump: harness.Arenadump) -> None:
-    """Of a chunk of more than 8 GiB, the number of pointers that were not followed is said."""
+    """The number of pointers that were not followed is said."""
     program = programs.build(SPARSE, "-g", "-O1", compiler="g++")
     if subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:
         pytest.xfail("the kernel gives no process 8 GiB of addresses (vm.overcommit_memory)")
@@ -395,6 +414,47 @@ def test_rust() -> None:
     assert found["held::Session[]"] == 1
     assert found["u32[]"] == 1001
     assert found["held::Container"] == 1
+
+
+RUST_TABLES = r"""
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock};
+pub struct Event { pub number: u64, pub text: String }
+pub struct Session { pub peer: String, pub events: Vec<Event> }
+static SESSIONS: OnceLock<Mutex<HashMap<u64, Session>>> = OnceLock::new();
+static mut OTHERS: Vec<usize> = Vec::new();
+fn main() {
+    let mut all = SESSIONS.get_or_init(|| Mutex::new(HashMap::new())).lock().unwrap();
+    for id in 0..4000u64 {
+        let mut events = Vec::with_capacity(3);
+        events.push(Event { number: id, text: format!("what happened in session {}", id) });
+        all.insert(id, Session { peer: format!("203.0.113.{}", id), events });
+    }
+    for id in 0..3000 {
+        all.remove(&id);
+    }
+    // Lies where events of sessions lay that are gone, and buckets that are empty lead there.
+    for _ in 0..3000 {
+        let numbers: Vec<u64> = vec![7; 3 * std::mem::size_of::<Event>() / 8];
+        unsafe { (*std::ptr::addr_of_mut!(OTHERS)).push(Box::leak(numbers.into_boxed_slice()).as_ptr() as usize) };
+    }
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    println!("{} {}", all.len(), all[&3500].events[0].text.len() as u64 + all[&3600].events[0].number);
+}
+"""
+
+
+def test_rust_hash_tables() -> None:
+    """Full buckets lead on, and empty ones nowhere."""
+    program = programs.build(RUST_TABLES, "-g", "-O", "--crate-name=tables", compiler="rustc")
+    with started([str(program)], "ready") as pid:
+        printed = subprocess.run([CHUNK_TYPES, str(pid)], capture_output=True, text=True, check=True).stdout
+    found = Counter(line.split("\t")[3] for line in printed.splitlines() if "\tdwarf\t" in line)
+    assert found["(u64, tables::Session)[]"] == 1
+    assert found["tables::Event[]"] == 1000
+    assert "usize[]" in found or "u64[]" in found
 
 
 @pytest.mark.parametrize(("where", "debug"), WAYS)
