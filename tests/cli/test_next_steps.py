@@ -129,7 +129,8 @@ def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: 
     found = {finding.rule: finding for finding in judge(Facts(summary)).findings}
     assert not [step for finding in found.values() for step in finding.next if "owners" in step.command]
     pins = found["stranded by pins"].evidence
-    assert re.search(r"Nothing but Connection held by open_connections \(owning\S*\) is in use on 1,\d{3} of the", pins)
+    who = r"By type and owner: Connection held by open_connections \(owning\S*\): [\d.]+ MiB"
+    assert re.search(who + r"\. The first are alone on 1,\d{3} pages\.", pins), pins
     held = _of_graph(Facts(summary))
     assert "open_connections (owning" in held
     types = held.partition("The largest types: ")[2]

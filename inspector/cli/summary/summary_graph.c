@@ -129,12 +129,12 @@ static void put_several(struct as_json *j, const struct as_view *v)
     as_json_object_end(j);
 }
 
-// Those that keep most pages.
+// Those that have most of the stranded bytes, alone on a page or with others.
 static void put_page_users(struct as_json *j, const struct as_view *v)
 {
     struct largest l = {.count = 0};
     for (uint64_t i = 0; i < v->graph_page_user_count; i++)
-        offer(&l, i, v->graph_page_users[i].pinned.pages);
+        offer(&l, i, v->graph_page_users[i].pinned.stranded + v->graph_page_users[i].pinned.part);
     as_json_array(j, "pins");
     for (uint32_t i = 0; i < l.count; i++) {
         const struct as_graph_page_user_record *h = &v->graph_page_users[l.index[i]];

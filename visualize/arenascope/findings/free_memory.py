@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
@@ -13,8 +14,10 @@ from arenascope.trim_commands import trim_command
 from arenascope.wire.graph import owner_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import Arena
+    from arenascope.wire.summary import Arena, PinnedBy
 
 DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
 LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)
@@ -65,37 +68,83 @@ def withheld_tops(facts: Facts) -> Finding | None:
 def pinned(facts: Facts) -> Finding | None:
     """Free memory on pages that a chunk in use keeps."""
     stranded = facts.row("stranded")
-    if not facts.matters(stranded, "stranded"):
+    if not stranded or not facts.matters(stranded, "stranded"):
         return None
-    pins = [pin for pin in facts.summary.pins if pin.pages]
-    pages = total(pin.pages for pin in pins)
     says = f"{size(stranded)} is free but stranded: something in use on the same page keeps it resident."
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
-    if pins and pages:
-        worst = max(pins, key=lambda pin: pin.pages or 0)
-        most = worst.pages or 0
-        who = f"the pinning chunks have {plural(len(pins), 'size')}, and no single size keeps a tenth of the pages"
-        if most >= NOTABLE * pages:
-            which = "all of them" if most == pages else f"{count(most)} of them"
-            who = (
-                f"chunks of {count(worst.chunk_size)} bytes keep {which}, with "
-                f"{size(worst.stranded)} free on the same pages"
-            )
-        why = f"{plural(pages, 'page')} {'is' if pages == 1 else 'are each'} kept by one chunk alone; {who}. {why}"
-    why += _page_pins(facts, stranded or 0)
+    parts = [_by_size(facts, stranded), _by_user(facts, stranded), _on_unused_pages(facts), why]
+    why = " ".join(part for part in parts if part)
     return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
 
 
-def _page_pins(facts: Facts, stranded: int) -> str:
-    """The type and the owner that keep most of these pages, where the dump has a graph and they keep many."""
-    pins = facts.summary.graph.pins if facts.summary.graph else ()
-    if not pins or pins[0].owner is None or pins[0].pinned.stranded < NOTABLE * stranded:
+def _by_size(facts: Facts, stranded: int) -> str:
+    """The sizes of chunks that have half of the stranded bytes; if no few have, so much is said."""
+    pages = facts.summary.stranded_pages
+    if pages is None:
         return ""
-    most = pins[0]
-    what = printable(most.type) if most.type else "chunks of unknown type"
-    who = "that are lost" if pins[0].owner.kind == "lost" else f"held by {owner_name(pins[0].owner)}"
-    kept = f"{count(most.pinned.pages)} of the pages ({size(most.pinned.stranded)} stranded)"
-    return f" Nothing but {what} {who} is in use on {kept}."
+    parts: Counter[int] = Counter()
+    for pin in facts.summary.pins:
+        parts[pin.chunk_size or 0] += pin.stranded or 0
+    for sharer in pages.shared:
+        parts[sharer.chunk_size or 0] += sharer.stranded or 0
+    named = until_half(parts.most_common(), stranded)
+    if not named:
+        return ""
+    have = ", ".join(f"those of {count(chunk)} bytes have {size(part)}" for chunk, part in named)
+    held = total(each.pages for each in pages.by_chunks if each.chunks_from)
+    alone = total(each.pages for each in pages.by_chunks if each.chunks_from == 1)
+    on = f"{plural(held, 'page')}, {count(alone)} of them with one chunk alone"
+    words = f"Each chunk in use on a page ({on}) has an equal part of the free bytes there: {have}."
+    return words + _rest(sum(part for _, part in named), stranded, "sizes")
+
+
+def _by_user(facts: Facts, stranded: int) -> str:
+    """The types and owners that have half of the stranded bytes, where the dump has a graph that says so."""
+    pins = facts.summary.graph.pins if facts.summary.graph else ()
+    parts = [(each, each.pinned.stranded + each.pinned.part) for each in pins if each.owner is not None]
+    named = until_half(parts, stranded)
+    if not named or named[0][1] < NOTABLE * stranded:
+        return ""
+    have = ", ".join(f"{_user(each)}: {size(part)}" for each, part in named)
+    most = named[0][0].pinned
+    alone = (
+        f" The first {'is' if most.pages == 1 else 'are'} alone on {plural(most.pages, 'page')}." if most.pages else ""
+    )
+    return f"By type and owner: {have}.{alone}" + _rest(sum(part for _, part in named), stranded, "types and owners")
+
+
+def _user(pin: PinnedBy) -> str:
+    what = printable(pin.type) if pin.type else "chunks of unknown type"
+    if pin.owner is None or pin.owner.kind == "lost":
+        return f"{what} that are lost"
+    return f"{what} held by {owner_name(pin.owner)}"
+
+
+def _on_unused_pages(facts: Facts) -> str:
+    """What chunks in use do not keep, where it is much."""
+    pages = facts.summary.stranded_pages
+    left = total(each.stranded for each in pages.by_chunks if each.chunks_from == 0) if pages else 0
+    if not left or left < NOTABLE * (facts.row("stranded") or 0):
+        return ""
+    what = "cached chunks, malloc's headers or the links of free chunks"
+    return f"{size(left)} lies on pages without a chunk in use: {what} keep them."
+
+
+Named = TypeVar("Named")
+
+
+def until_half(parts: Iterable[tuple[Named, int]], whole: int) -> list[tuple[Named, int]]:
+    """The first of these, the largest first, that have half of the whole together, or the first three."""
+    named: list[tuple[Named, int]] = []
+    for each, part in parts:
+        if len(named) == NAMED or part == 0 or 2 * sum(part for _, part in named) >= whole:
+            break
+        named.append((each, part))
+    return named
+
+
+def _rest(named: int, whole: int, words: str) -> str:
+    return f" All other {words} have less each: no three have half of it." if 2 * named < whole else ""
 
 
 def caches(facts: Facts) -> Finding | None:

@@ -65,5 +65,5 @@ class HeldGraph(NamedTuple):
     # The owners that retain most, most first. Kind "several": what no owner alone retains.
     owners: Annotated[tuple[HeldBy, ...], Bounds(maxItems=10)]
     several: Several  # What no owner retains alone.
-    # Types and owners that alone keep most pages with stranded bytes, most first.
+    # The types and owners that have the largest parts of the stranded bytes (stranded and part), largest first.
     pins: Annotated[tuple[PinnedBy, ...], Bounds(maxItems=10)]
