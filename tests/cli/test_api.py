@@ -69,7 +69,10 @@ def test_the_public_names_are_these() -> None:
 
 @pytest.mark.check
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
-    code = "import sys, arenascope; print('numpy' in sys.modules); arenascope.trim; print('numpy' in sys.modules)"
+    asked = ("trim", "Snapshot")
+    code = "; ".join(
+        ["import sys, arenascope", *(f"arenascope.{name}; print('numpy' in sys.modules)" for name in asked)]
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
 
@@ -125,7 +128,7 @@ def test_why(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) -> None:
         address = min(keeps.of[next(iter(keeps.of))]) + 16
         assert snapshot.why(address).address == hex(address)
     with arenascope.inspect(keeps.pid, mode="live") as snapshot:
-        monkeypatch.setattr("arenascope.api._identity", lambda _: None)  # as if another process had the PID
+        monkeypatch.setattr("arenascope.snapshot.identity_of", lambda _: None)  # as if another process had the PID
         with pytest.raises(arenascope.Error, match="not the one of the snapshot") as caught:
             snapshot.why(address)
         assert caught.value.code == arenascope.Code.TARGET_GONE

@@ -15,24 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arenascope.api import (
-        Code,
-        Error,
-        LeakRow,
-        Ledger,
-        OwnerRow,
-        SiteRow,
-        Snapshot,
-        Table,
-        TypeRow,
-        diff,
-        inspect,
-        open_dump,
-        profile,
-        read_timeline,
-        read_trace,
-        trim,
-    )
+    from arenascope.api import Code, Error, diff, inspect, open_dump, profile, read_timeline, read_trace, trim
+    from arenascope.snapshot import LeakRow, Ledger, OwnerRow, SiteRow, Snapshot, Table, TypeRow
 
 __all__ = [
     "Code",
@@ -67,7 +51,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from arenascope import api  # noqa: PLC0415
 
-    return getattr(api, name)
+    if hasattr(api, name):
+        return getattr(api, name)
+    from arenascope import snapshot  # noqa: PLC0415 - numpy comes with it
+
+    return getattr(snapshot, name)
 
 
 def __dir__() -> list[str]:

@@ -9,343 +9,24 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
-from functools import cached_property
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from arenascope import rows
 from arenascope.errors import ArenascopeError as Error
 from arenascope.errors import Code
-from arenascope.table import Table
 from arenascope.wire import commands
-from arenascope.wire import dump_records as fmt
-from arenascope.wire import graph as answers
-from arenascope.wire.dump import Dump
-from arenascope.wire.dump_records import SECTIONS
 from arenascope.wire.how import How
-from arenascope.wire.snapshot import take_all
-from arenascope.wire.summary import SCHEMA, Summary, document_of
 
+# What needs numpy is loaded when it is asked for, as is most else: commands of the terminal begin here.
+# ruff: noqa: PLC0415
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from numpy.typing import NDArray
-
     from arenascope.compare import Comparison, Digest
-    from arenascope.findings import Verdict
-    from arenascope.processes import Identity
+    from arenascope.snapshot import Snapshot
     from arenascope.timeline.reader import Timeline
-    from arenascope.wire.graph import Owner, Why
-    from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
     from arenascope.wire.trace import Trace
     from arenascope.wire.trim_result import Trim
 
 Mode = Literal["auto", "freeze", "clone", "live"]
-Measure = Literal["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned"]
-SHOWN: Final = 12  # rows of the ledger in a notebook
-
-
-class OwnerRow(NamedTuple):
-    """An owner: a variable, a stack, a mapping. `name` is for people; `owner` tells two of one name apart."""
-
-    name: str
-    owner: Owner | None  # None: the sum of all owners for which the dump has no room
-    retained: int  # bytes that would be free without it
-
-
-class TypeRow(NamedTuple):
-    """The chunks in use of one type."""
-
-    type: str | None  # None: not known
-    evidence: str | None
-    count: int  # type: ignore[assignment]
-    bytes: int
-    retained: int
-    others: bool  # the sum of all types for which the dump has no room
-
-
-class LeakRow(NamedTuple):
-    """The leaked chunks of one type and size."""
-
-    type: str | None
-    size: int | None  # None: the sum of all for which the dump has no room
-    direct: int  # bytes that nothing points to
-    indirect: int  # bytes that only leaked chunks point to
-    suspects: int  # bytes that only words which may be no pointers lead to
-    count: int  # type: ignore[assignment]
-    example: int | None  # the address of one
-
-
-class SiteRow(NamedTuple):
-    """A call stack that allocated, innermost function first."""
-
-    stack: tuple[str, ...]
-    value: int  # in the unit of the measure: bytes, chunks or pages
-
-
-class Ledger(Mapping[str, "int | None"]):
-    """The rows of the ledger, by name: bytes, or None. The resident rows add up to Rss."""
-
-    def __init__(self, summary: Summary) -> None:
-        """Made by Snapshot."""
-        self.resident: Final = summary.ledger.held
-        self.absent: Final = summary.absent.held
-        self.forecast: Final = summary.forecast.held
-        self.beside: Final = summary.beside.held
-        self._all: Final = {**self.resident, **self.absent, **self.forecast, **self.beside}
-
-    def __getitem__(self, name: str) -> int | None:
-        """A row. KeyError: there is none of that name."""
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """The names, in the order of the table."""
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._all)
-
-
-class Snapshot:
-    """One consistent state of one process, in memory. Made by inspect(), open_dump() and profile().
-
-    A context manager. Its arrays are views of one mapping, which lasts as long as any of them does.
-    """
-
-    def __init__(
-        self, target: str, dump: Dump, *, from_dump: bool, process: Identity | None = None, remarks: Sequence[str] = ()
-    ) -> None:
-        """`process`: who had the target's PID. `remarks`: what arenadump said of how the snapshot was taken."""
-        self._process: Final = process
-        self._target: Final = target
-        self._dump: Dump | None = dump
-        self.source: Final[Literal["target", "dump"]] = "dump" if from_dump else "target"
-        self.remarks: Final = tuple(remarks)
-
-    def __enter__(self) -> Snapshot:  # noqa: PYI034 - Self is of Python 3.11
-        """As it is."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the dump. What was asked for before stays valid; what is asked for afterwards is a ValueError."""
-        self._dump = None
-
-    @property
-    def dump(self) -> Dump:
-        """The dump. ValueError: the snapshot is closed."""
-        if self._dump is None:
-            raise ValueError("the snapshot is closed")
-        return self._dump
-
-    @cached_property
-    def facts(self) -> Summary:
-        """All that arenadump judged, typed: the schema arenascope.summary/1."""
-        from arenascope.wire.json_decode import answer  # noqa: PLC0415
-
-        return answer(Summary, self.summary(), SCHEMA)
-
-    def summary(self) -> dict[str, Any]:
-        """The same as a document: what `arenadump summary --json` prints."""
-        return document_of(self.dump, from_dump=self.source == "dump")
-
-    @property
-    def pid(self) -> int | None:
-        """The process; None: of a core that does not say."""
-        return self.facts.target.pid
-
-    @property
-    def taken_ns(self) -> int | None:
-        """When it was taken, since the epoch. Of a core: when the core was read."""
-        value = int(self.dump.meta["time_ns"])
-        return None if value == fmt.UNKNOWN else value
-
-    @property
-    def pause_ns(self) -> int | None:
-        """For how long the process stood still for it."""
-        value = int(self.dump.meta["pause_ns"])
-        return None if value == fmt.UNKNOWN else value
-
-    @property
-    def mode(self) -> str:
-        """How it was read: freeze, clone, live, in_process or core."""
-        return self.facts.snapshot.mode
-
-    @property
-    def exact(self) -> bool:
-        """Whether every number is of one instant."""
-        return self.facts.snapshot.exact
-
-    @property
-    def caveats(self) -> tuple[Doubt, ...]:
-        """What limits the trust in its numbers."""
-        return self.facts.warnings
-
-    @property
-    def rss(self) -> int | None:
-        """What the kernel counts as resident, in bytes."""
-        return self.facts.kernel.rss
-
-    @property
-    def swap(self) -> int | None:
-        """What the kernel counts as swapped out, in bytes."""
-        return self.facts.kernel.swap
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """The rows."""
-        return Ledger(self.facts)
-
-    @property
-    def arenas(self) -> tuple[Arena, ...]:
-        """The arenas of malloc."""
-        return self.facts.arenas
-
-    @property
-    def mappings(self) -> Mappings:
-        """The mappings that are not malloc's."""
-        return self.facts.mappings
-
-    @property
-    def runtimes(self) -> tuple[Runtime, ...]:
-        """The runtimes with memory of their own."""
-        return self.facts.runtimes
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        """What holds the memory, cause by cause, and what to do next."""
-        from arenascope.findings import Facts, judge  # noqa: PLC0415
-
-        return judge(Facts(self.facts))
-
-    def section(self, name: str) -> NDArray[Any]:
-        """A section of the dump as a read-only array: "pages", "chunks", "profile_shares". LookupError: no such one."""
-        if name not in SECTIONS:
-            raise LookupError(f"a dump has no section {name!r}: it has {', '.join(SECTIONS)}")
-        if name == "chunks" and not self.dump.has_chunks:
-            raise LookupError("the snapshot has no chunks: ask for them with inspect(…, chunks=True)")
-        found: NDArray[Any] = getattr(self.dump, name)
-        return found
-
-    def owners(self, top: int = 50) -> Table[OwnerRow]:
-        """Who retains most, the largest first. LookupError: the snapshot has no graph."""
-        from arenascope.wire.owners import owner_at  # noqa: PLC0415
-
-        self._need_graph()
-        made = []
-        for branch in self.dump.graph_branches[self.dump.graph_branches["depth"] == 0]:
-            owner = owner_at(self.dump, int(branch["owner"]))
-            name = answers.owner_name(owner) if owner else "other owners"
-            made.append(OwnerRow(name, owner, int(branch["retained"])))
-        return Table(OwnerRow, sorted(made, key=lambda row: -row.retained)[:top])
-
-    def types(self) -> Table[TypeRow]:
-        """What the chunks in use are, most bytes first. LookupError: the snapshot has no graph."""
-        self._need_graph()
-        return Table(
-            TypeRow,
-            [
-                TypeRow(
-                    self.dump.string(each["name"]) or None,
-                    self.dump.string(each["evidence"]) or None,
-                    int(each["count"]),
-                    int(each["bytes"]),
-                    int(each["retained"]),
-                    bool(each["flags"] & fmt.GraphRecordFlag.OTHERS),
-                )
-                for each in self.dump.graph_types
-            ],
-        )
-
-    def leaks(self) -> Table[LeakRow]:
-        """What nothing holds, most bytes first. LookupError: the snapshot has no graph."""
-        self._need_graph()
-        types = [self.dump.string(each["name"]) or None for each in self.dump.graph_types]
-        made = []
-        for each in self.dump.graph_leaks:
-            others = bool(each["flags"] & fmt.GraphRecordFlag.OTHERS)
-            kinds = [each[kind] for kind in ("direct", "indirect", "suspects")]
-            example = None if others or int(each["example"]) == fmt.UNKNOWN else int(each["example"])
-            named = types[int(each["type"])] if int(each["type"]) < len(types) else None
-            size = None if others else int(each["size"])
-            direct, indirect, suspects = (int(kind["bytes"]) for kind in kinds)
-            count = sum(int(kind["count"]) for kind in kinds)
-            made.append(LeakRow(named, size, direct, indirect, suspects, count, example))
-        return Table(LeakRow, made)
-
-    def why(self, address: int) -> Why:
-        """The shortest path from an owner to the chunk at an address. Error: the target is a dump, or has ended.
-
-        The target is read again: its memory is not in the snapshot.
-        """
-        found = answers.parse(answers.Why, commands.why(self._target, hex(address)))
-        if _identity(self._target) != self._process:  # and so it was while arenadump read it
-            raise Error(
-                Code.TARGET_GONE, f"process {self._target} is not the one of the snapshot any more: it has ended"
-            )
-        return found
-
-    def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
-        """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
-        from arenascope.wire.profile_json import profile_of, read_profile  # noqa: PLC0415
-
-        if not len(self.dump.profile):
-            raise LookupError(
-                "the process has no profile: take one with profile(), or run it with `arenascope run --profile`"
-            )
-        name = f"/proc/self/fd/{self.dump.descriptor}"
-        found = profile_of(read_profile(name, descriptors=(self.dump.descriptor,)))
-        if not found.has(measure):
-            raise LookupError(f"the profile does not know {measure}")
-        made = [SiteRow(tuple(site.names()), site.values[measure]) for site in found.sites]
-        return Table(SiteRow, sorted(made, key=lambda row: -row.value))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the dump to a new file (mode 0600). FileExistsError: there is one."""
-        self.dump.save(path)
-
-    def _need_graph(self) -> None:
-        if not len(self.dump.graph):
-            raise LookupError("the snapshot has no graph: ask for one with inspect(…, graph=True)")
-
-    def __repr__(self) -> str:
-        """Whose it is, and how large."""
-        if self._dump is None:
-            return f"<Snapshot of {self._target}: closed>"
-        return (
-            f"<Snapshot of {self.facts.target.comm} ({self._target}): Rss {self.rss}, {self.mode}, exact: {self.exact}>"
-        )
-
-    def _repr_html_(self) -> str:
-        """The verdict and the largest rows, for a notebook. Names are the target's, and escaped."""
-        from arenascope.humanize import size  # noqa: PLC0415
-
-        found = "".join(f"<li>{escape(each.sentence)}</li>" for each in self.verdict.findings)
-        known = sorted(((held, name) for name, held in self.ledger.resident.items() if held), reverse=True)[:SHOWN]
-        table = "".join(
-            f"<tr><td>{escape(rows.BY_NAME[name].title)}</td><td>{size(held)}</td></tr>" for held, name in known
-        )
-        return (
-            f"<p><b>{escape(self.facts.target.comm)}</b>: {escape(self.verdict.lead)}</p>"
-            f"<ul>{found}</ul><table><tbody>{table}</tbody></table>"
-        )
-
-
-def _identity(target: str) -> Identity | None:
-    """Which process has the PID now; None: none has it, or the target is a file."""
-    from arenascope.processes import process_at  # noqa: PLC0415
-
-    found = process_at(int(target)) if target.isdigit() else None
-    return found.identity if found else None
 
 
 def _seconds(value: float | None) -> str | None:
@@ -369,33 +50,39 @@ def inspect(  # noqa: PLR0913 - each an option of the command line
     is what owners(), types() and leaks() need, and all memory is read for it. `max_memory`: bytes that arenadump may
     take. `force`: stop the process even where a seccomp filter may make that harmful. Error: see `code`.
     """
+    from arenascope.snapshot import Snapshot, identity_of
+    from arenascope.wire.snapshot import take_all
+
     memory = None if max_memory is None else str(max_memory)
     how = How(mode, _seconds(max_pause), memory, force=force, chunks=chunks, objects=objects, graph=graph)
     name = str(target) if isinstance(target, int) else os.fspath(target)
     remarks: list[str] = []
     if isinstance(target, os.PathLike) and name.isdigit():
         name = f"./{name}"  # digits alone are a PID
-    process = _identity(name)
+    process = identity_of(name)
     (taken,) = take_all([(name, how)], remarks.append)
     return Snapshot(name, taken.dump, from_dump=taken.from_dump, process=process, remarks=remarks)
 
 
 def open_dump(path: str | os.PathLike[str]) -> Snapshot:
     """The snapshot in a dump file. Error: BAD_INPUT where it is no dump, or is damaged; NO_TARGET, DENIED."""
+    from arenascope.snapshot import Snapshot
+    from arenascope.wire.dump import Dump
+
     name = os.fsdecode(path)
     return Snapshot(name, Dump(name), from_dump=True)
 
 
 def diff(before: Snapshot, after: Snapshot) -> Comparison:
     """What changed from one snapshot to another; see Comparison.notes for what the two differ in besides."""
-    from arenascope.compare import compare  # noqa: PLC0415
+    from arenascope.compare import compare
 
     return compare(_digest(before), _digest(after))
 
 
 def _digest(snapshot: Snapshot) -> Digest:
-    from arenascope.compare import digest_of  # noqa: PLC0415
-    from arenascope.profiles.site_digest import with_stacks  # noqa: PLC0415
+    from arenascope.compare import digest_of
+    from arenascope.profiles.site_digest import with_stacks
 
     return with_stacks(digest_of(snapshot.dump, snapshot.facts), snapshot.dump)
 
@@ -406,7 +93,7 @@ def trim(pid: int, *, deep: bool = False, max_hold: float | None = None, forecas
     The agent does this in the process; it is injected first if necessary, and a thread of it stays (docs/hazards.md).
     `deep`: also the tops of thread arenas. `max_hold`: seconds that an arena is locked at a time. Error: see `code`.
     """
-    from arenascope.wire.trim_result import parse  # noqa: PLC0415
+    from arenascope.wire.trim_result import parse
 
     return parse(commands.trim(str(pid), deep=deep, forecast=forecast_only, max_hold=_seconds(max_hold)))
 
@@ -416,10 +103,13 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
 
     `exact`: of every chunk. `rates`: as --rates of `arenascope profile`. The agent is injected as for trim().
     """
+    from arenascope.snapshot import Snapshot, identity_of
+    from arenascope.wire.dump import Dump
+
     with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
         path = str(Path(folder) / "dump")
         remarks: list[str] = []
-        process = _identity(str(pid))
+        process = identity_of(str(pid))
         commands.profile(
             str(pid), output=path, duration=f"{seconds:.9f}s", rates=rates, exact=exact, remark=remarks.append
         )
@@ -428,35 +118,16 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
 
 def read_timeline(path: str | os.PathLike[str]) -> Timeline:
     """The snapshots in the file of `arenascope watch`. Error: BAD_INPUT, NO_TARGET."""
-    from arenascope.timeline.reader import read  # noqa: PLC0415
+    from arenascope.timeline.reader import read
 
     return read(os.fsdecode(path))
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """What the file of `arenascope run --trace` says. Error: BAD_INPUT, NO_TARGET."""
-    from arenascope.wire.trace import parse, printed  # noqa: PLC0415
+    from arenascope.wire.trace import parse, printed
 
     return parse(printed(os.fsdecode(path)))
 
 
-__all__ = [
-    "Code",
-    "Error",
-    "LeakRow",
-    "Ledger",
-    "Measure",
-    "Mode",
-    "OwnerRow",
-    "SiteRow",
-    "Snapshot",
-    "Table",
-    "TypeRow",
-    "diff",
-    "inspect",
-    "open_dump",
-    "profile",
-    "read_timeline",
-    "read_trace",
-    "trim",
-]
+__all__ = ["Code", "Error", "diff", "inspect", "open_dump", "profile", "read_timeline", "read_trace", "trim"]
