@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
 import re
 import signal
@@ -13,36 +14,51 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from tools import command, harness, programs
+from tools import command, harness, odd, programs
 from tools import synthetic_dump as synthetic
 from tools.keeps import Keeps
 from tools.paths import ROOT
 
 import arenascope
+from arenascope.schema import schema
 from arenascope.table import Table
 from arenascope.wire.dump_records import SECTIONS
 
 PUBLIC = [
+    "Answer",
     "Code",
     "Error",
     "LeakRow",
     "Ledger",
+    "Options",
     "OwnerRow",
     "SiteRow",
     "Snapshot",
     "Table",
     "TypeRow",
     "diff",
+    "dump",
+    "inject",
     "inspect",
+    "inspect_all",
+    "leaks",
     "open_dump",
+    "owners",
     "profile",
+    "read_instant",
+    "read_profile",
     "read_timeline",
     "read_trace",
+    "summary",
     "trim",
+    "types",
+    "why",
 ]
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
@@ -63,7 +79,7 @@ def test_the_public_names_are_these() -> None:
     page = (ROOT / "docs/python-api.md").read_text()
     functions = {name for name in PUBLIC if name[0].islower()}
     assert functions == set(re.findall(r"^\| `(\w+)\(.*?\)` \|", page.split("## Snapshot")[0], re.MULTILINE))
-    members = {name for name in dir(arenascope.Snapshot) if not name.startswith("_")} - {"dump"}
+    members = {name for name in dir(arenascope.Snapshot) if not name.startswith("_")} - {"dump", "taken"}
     assert members | {"source", "remarks"} <= set(re.findall(r"`(\w+)", page))
 
 
@@ -164,9 +180,9 @@ def test_a_difference(churn: harness.Churn) -> None:
 
 
 def test_a_trim_and_a_profile(churn: harness.Churn) -> None:
-    forecast = arenascope.trim(churn.pid, forecast_only=True)
+    forecast = arenascope.trim(churn.pid, forecast_only=True).facts
     assert not forecast.trimmed
-    done = arenascope.trim(churn.pid, max_hold=1.0)
+    done = arenascope.trim(churn.pid, max_hold=1.0).facts
     assert done.trimmed
     assert done.returned is not None
     assert churn.held()
@@ -175,6 +191,98 @@ def test_a_trim_and_a_profile(churn: harness.Churn) -> None:
         assert [row.value for row in sites] == sorted((row.value for row in sites), reverse=True)
         assert snapshot.source == "target"
     assert churn.held()
+
+
+def without_times(text: str) -> str:
+    """What two answers of a process that stands still have in common."""
+    return re.sub(r'"(time|pause_ms|\w*_ms)": [^,\n]+', "", text)
+
+
+def test_an_answer_is_what_the_command_prints(keeps: Keeps) -> None:
+    """To the byte; and the same typed."""
+    pid, address = keeps.pid, hex(min(keeps.of[next(iter(keeps.of))]) + 16)
+    how = arenascope.Options(mode="freeze", max_pause=600.0)
+    answers: dict[str, arenascope.Answer[Any]] = {
+        "owners": arenascope.owners(pid, **how),
+        "types": arenascope.types(pid, **how),
+        "leaks": arenascope.leaks(str(pid), **how),
+        "why": arenascope.why(pid, address, **how),
+    }
+    for name, answer in answers.items():
+        words = [name, "--json", "--mode=freeze", "--max-pause=600s", pid, *([address] if name == "why" else [])]
+        assert without_times(answer.json) == without_times(command.arenascope(*words).stdout)
+        assert answer.facts.target.pid == pid
+    assert answers["leaks"].facts.direct.bytes == sum(group.direct.bytes for group in answers["leaks"].facts.by_type)
+    summary = arenascope.summary(pid, mode="freeze", max_pause="600s", max_memory=1 << 30)
+    assert summary.facts.snapshot.mode == "freeze"
+    assert json.loads(summary.json)["target"]["pid"] == pid
+    assert arenascope.trim(pid, forecast_only=True).facts.forecast == summary.facts.forecast["malloc_trim"]
+    with pytest.raises(TypeError, match="moed"):
+        arenascope.summary(pid, moed="live")  # type: ignore[call-arg]
+
+
+def test_numbers_are_seconds_and_bytes(keeps: Keeps) -> None:
+    refused: list[tuple[arenascope.Options, arenascope.Code]] = [
+        ({"mode": "freeze", "max_pause": 1e-9}, arenascope.Code.DENIED),
+        ({"mode": "freeze", "max_pause": "1ns"}, arenascope.Code.USAGE),
+        ({"max_memory": 1 << 20}, arenascope.Code.NO_MEMORY),
+        ({"max_memory": "1x"}, arenascope.Code.USAGE),
+        ({"layout_source": "none"}, arenascope.Code.USAGE),
+    ]
+    for options, code in refused:
+        with pytest.raises(arenascope.Error) as caught:
+            arenascope.types(keeps.pid, **options)
+        assert caught.value.code == code, options
+
+
+def test_an_agent_is_loaded() -> None:
+    with odd.running([str(odd.build("posing")), "idle"]) as pid:
+        first, again = arenascope.inject(pid, timeout=60.0), arenascope.inject(str(pid))
+        jsonschema.validate(json.loads(first.json), schema("inject"))
+        jsonschema.validate(json.loads(again.json), schema("inject"))
+        assert (first.facts.how, first.facts.thread, first.facts.pid) == ("loaded", pid, pid)
+        assert (again.facts.how, again.facts.thread, again.facts.where) == ("present", None, None)
+        assert "it was there already\n" in command.arenascope("inject", pid).stdout
+        assert json.loads(command.arenascope("inject", "--json", pid).stdout)["how"] == "present"
+
+
+def test_dumps_are_written_and_read(churn: harness.Churn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arenascope.dump(churn.pid, "-", chunks=True)  # a file of that name
+    with (tmp_path / "123").open("wb") as file:
+        arenascope.dump(churn.pid, file.fileno())
+    asked: list[tuple[Any, arenascope.Options]] = [("-", {}), (Path("123"), {}), (churn.pid, {"chunks": True})]
+    said: list[str] = []
+    one, other, live = arenascope.inspect_all(asked, said.append)
+    assert (one.source, other.source, live.source) == ("dump", "dump", "target")
+    assert len(one.section("chunks")) > 0
+    assert len(live.section("chunks")) > 0
+    assert {each.pid for each in (one, other, live)} == {churn.pid}
+    assert said == list(live.remarks)
+    assert arenascope.diff(one, other).same_process
+
+
+def test_a_profile_is_read(churn: harness.Churn, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with arenascope.profile(churn.pid, 0.1, exact=True) as snapshot:
+        snapshot.save(tmp_path / "dump")
+        sites = snapshot.sites()
+    answer = arenascope.read_profile(tmp_path / "dump")
+    assert answer.facts.every_page
+    assert sum(site.in_use.bytes for site in answer.facts.sites) == sum(row.value for row in sites)
+    assert answer.json == arenadump.check("sites", "--json", tmp_path / "dump")
+    with pytest.raises(arenascope.Error, match="no profile") as caught:
+        arenascope.read_profile(os.getpid())
+    assert caught.value.code == arenascope.Code.UNSUPPORTED
+
+
+def test_an_instant_of_a_timeline(churn: harness.Churn, tmp_path: Path) -> None:
+    path = tmp_path / "timeline"
+    assert command.arenascope("watch", churn.pid, "-o", path, "--for", "1ms").returncode == 0
+    changes = arenascope.diff(arenascope.read_instant(path), arenascope.inspect(churn.pid))
+    assert changes.same_process
+    assert len(arenascope.read_timeline(path).polls) == 1
+    with pytest.raises(arenascope.Error, match="types and owners"):
+        arenascope.read_instant(path, "first", named=True)
 
 
 def test_a_table_goes_to_numpy_and_pandas() -> None:

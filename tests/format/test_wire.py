@@ -23,12 +23,13 @@ from arenascope.timeline.reader import read
 from arenascope.timeline.store import TimelineStore
 from arenascope.watch.loop import Watch, boot_id
 from arenascope.watch.process_group import Together
+from arenascope.wire import commands
 from arenascope.wire.arenadump_server import serving
 from arenascope.wire.dump import Dump
 from arenascope.wire.dump_records import SECTIONS
 from arenascope.wire.how import How
 from arenascope.wire.snapshot import take_snapshot
-from arenascope.wire.summary import document_of, printed
+from arenascope.wire.summary import document_of
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_a_dump_has_its_summary(churn: harness.Churn, tmp_path: Path, arenadump:
     path = tmp_path / "dump"
     assert arenadump.run("dump", churn.pid, "--mode=freeze", "-o", path).returncode == 0
     own = Dump(path).summary.tobytes().decode()
-    again = printed(str(path))
+    again = commands.summary(str(path))
     assert '"kind": "process"' in own
     assert again == own.replace('"kind": "process"', '"kind": "dump"', 1).replace(
         '"dump_of": null', '"dump_of": "process"', 1

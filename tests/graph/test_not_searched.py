@@ -14,6 +14,7 @@ from tools import command, harness, jvms, programs
 from tools.mallocs import MIB, answer, library, running
 from tools.running import started
 
+import arenascope
 from arenascope.errors import Code
 from arenascope.humanize import size
 
@@ -43,7 +44,10 @@ def test_another_malloc_answers(arenadump: harness.Arenadump, name: str) -> None
         said, shown = arenadump.run(name, pid), command.here(name, pid)
         made = arenadump.run(name, "--json", pid)
         as_json = command.arenascope(name, pid, "--json")
+        typed = getattr(arenascope, name)(pid)
     assert held > 20 * MIB
+    assert typed.facts.not_searched.larger
+    assert f"arenascope: {typed.partial}\n" == as_json.stderr
     for done in (said, shown, made, as_json):
         assert done.returncode == Code.PARTIAL
         assert f"{size(held)} of jemalloc could not be searched, and 0 B was" in done.stderr

@@ -214,6 +214,56 @@ def test_another_start_of_arenadump_is_found(line: str) -> None:
     assert starters({**PACKAGE, name: f"{PACKAGE[name]}\n{line}\n"}) == [name]
 
 
+API = {"arenascope.api", "arenascope.snapshot"}
+# What a command starts by other ways than the API: where it stands, and why.
+BESIDE_API = {
+    ("doctor", "doctor"): "it asks whether arenadump can be started at all",
+    ("experiment", "experiment"): "it runs workloads, and inspects each at its end",
+    ("exporter", "exporter"): "it polls",
+    ("exporter", "wire.arenadump_server"): "one arenadump serves all polls",
+    ("profile", "render.listing"): "it reads sources with the rights of the target",
+    ("profile", "wire.commands"): "it becomes arenadump: Ctrl-C is for arenadump alone",
+    ("report", "report"): "it draws, of snapshots that the API has taken",
+    ("run", "os"): "it becomes the command of the user",
+    ("run", "subprocess"): "it asks the agent what it understands",
+    ("run_leaks", "subprocess"): "it runs the command of the user",
+    ("top", "live"): "it polls",
+    ("top", "wire.arenadump_server"): "one arenadump serves all polls",
+    ("watch", "watch"): "it polls",
+    ("watch", "wire.arenadump_server"): "one arenadump serves all polls",
+}
+
+
+def beside_api(modules: imports.Sources) -> set[tuple[str, str]]:
+    """Through what but the API commands start programs. Of a folder that is not wire/: the folder."""
+    found = set()
+    for (module, _), through in imports.starting(modules).items():
+        for other in {name for name, _ in through} - API:
+            if module.startswith("arenascope.cli.") and not other.startswith("arenascope.cli."):
+                command, parts = module.rpartition(".")[2], other.removeprefix("arenascope.").split(".")
+                found.add((command, parts[0] if parts[0] not in {"wire", "render"} else ".".join(parts)))
+    return found
+
+
+def test_commands_are_clients_of_the_api() -> None:
+    assert beside_api(PACKAGE) == BESIDE_API.keys()
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "through"),
+    [
+        ("trim", "from arenascope.wire import commands\ncommands.trim('1', {})", "wire.commands"),
+        ("diff", "def f():\n    from arenascope.wire.snapshot import take_all as t\n    t([])", "wire.snapshot"),
+        ("summary", "from arenascope.profiles.site_digest import with_stacks\nf = with_stacks", "profiles"),
+        ("inject", "import os\ndef f():\n    os.execv('/bin/true', [])", "os"),
+    ],
+)
+def test_a_command_beside_the_api_is_found(command: str, text: str, through: str) -> None:
+    name = f"arenascope.cli.{command}"
+    planted = {**PACKAGE, name: f"{PACKAGE[name]}\n{text}\n"}
+    assert beside_api(planted) - BESIDE_API.keys() == {(command, through)}
+
+
 def test_a_name_means_one_thing() -> None:
     found = names.names()
     assert len(found) > 500

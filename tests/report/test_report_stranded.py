@@ -13,9 +13,10 @@ from tools import synthetic_dump as synthetic
 from tools.running import PYTHON, running, started
 from tools.tab import Tab, write
 
+from arenascope.wire import commands
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
-from arenascope.wire.summary import document_of, parse, printed
+from arenascope.wire.summary import document_of, parse
 
 PAGE = 4096
 BOUNDS = (0, 1, 2, 3, 5, 9)
@@ -127,5 +128,5 @@ def test_the_page_has_them(one: tuple[Path, Dump], browser: Any, tmp_path: Path)
 
 def test_terminal_has_them(arenadump: harness.Arenadump, one: tuple[Path, Dump], tmp_path: Path) -> None:
     one[1].save(tmp_path / "dump")
-    assert parse(printed(str(tmp_path / "dump"))).stranded_pages is not None
+    assert parse(commands.summary(str(tmp_path / "dump"))).stranded_pages is not None
     assert "Stranded pages: how many chunks in use" in arenadump.check("summary", tmp_path / "dump")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -112,3 +112,51 @@ def attributes(text: str) -> set[tuple[str, str]]:
     """The pairs a, b for which a module has a.b."""
     found = (node for node in ast.walk(parsed(text)) if isinstance(node, ast.Attribute))
     return {(node.value.id, node.attr) for node in found if isinstance(node.value, ast.Name)}
+
+
+Definition = tuple[str, str]  # a function or a class at the top of a module: the module, its name
+
+
+def _imports(nodes: Iterable[ast.AST], names: Collection[str]) -> Iterator[tuple[str, Definition]]:
+    """What names mean by imports. A whole module has an empty name."""
+    for node in (each for top in nodes for each in ast.walk(top)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield alias.asname or alias.name, (whole, "") if whole in names else (node.module, alias.name)
+
+
+def _used(node: ast.AST, meant: Mapping[str, Definition]) -> Iterator[Definition]:
+    """The definitions that a part of a module names."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and each.id in meant:
+            yield meant[each.id]
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            yield meant.get(each.value.id, (each.value.id, ""))[0], each.attr
+
+
+def _starts(one: Definition) -> bool:
+    return one[0] == "subprocess" or (one[0] == "os" and bool(STARTING.match(one[1])))
+
+
+@cache
+def _uses(module: str, text: str, names: frozenset[str]) -> dict[Definition, set[Definition]]:
+    """Which definitions each one of a module names."""
+    body, made = parsed(text).body, dict[Definition, set[Definition]]()
+    tops = {node.name: (module, node.name) for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    meant = {**dict(_imports((node for node in body if not hasattr(node, "name")), names)), **tops}
+    for node in body:
+        one = (module, getattr(node, "name", "(top)"))
+        found = set(_used(node, {**meant, **dict(_imports([node], names))}))
+        made[one] = made.get(one, set()) | found - {one}
+    return made
+
+
+def starting(modules: Sources) -> dict[Definition, set[Definition]]:
+    """What starts a program, itself or through others of the package, and through which of them."""
+    names = frozenset(modules)
+    uses = {one: others for each in modules.items() for one, others in _uses(*each, names).items()}
+    known = {each for others in uses.values() for each in others if _starts(each)}
+    while more := {one for one, others in uses.items() if others & known} - known:
+        known |= more
+    return {one: others & known for one, others in uses.items() if others & known}

@@ -15,14 +15,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arenascope.api import Code, Error, diff, inspect, open_dump, profile, read_timeline, read_trace, trim
+    from arenascope.api import (
+        Answer,
+        Code,
+        Error,
+        Options,
+        diff,
+        dump,
+        inject,
+        inspect,
+        inspect_all,
+        leaks,
+        open_dump,
+        owners,
+        profile,
+        read_instant,
+        read_profile,
+        read_timeline,
+        read_trace,
+        summary,
+        trim,
+        types,
+        why,
+    )
     from arenascope.snapshot import LeakRow, Ledger, OwnerRow, SiteRow, Snapshot, Table, TypeRow
 
 __all__ = [
+    "Answer",
     "Code",
     "Error",
     "LeakRow",
     "Ledger",
+    "Options",
     "OwnerRow",
     "SiteRow",
     "Snapshot",
@@ -30,12 +54,22 @@ __all__ = [
     "TypeRow",
     "__version__",
     "diff",
+    "dump",
+    "inject",
     "inspect",
+    "inspect_all",
+    "leaks",
     "open_dump",
+    "owners",
     "profile",
+    "read_instant",
+    "read_profile",
     "read_timeline",
     "read_trace",
+    "summary",
     "trim",
+    "types",
+    "why",
 ]
 
 __version__: str

@@ -20,6 +20,7 @@ Json = dict[str, Any]
 DOCUMENTS: Final = {
     "analysis": "experiment.analysis_json:AnalysisJson",
     "diff": "compare.diff_json:Diff",
+    "inject": "wire.inject_result:Inject",
     "leaks": "wire.graph:Leaks",
     "owners": "wire.graph:Owners",
     "policy": "wire.policy:Policy",

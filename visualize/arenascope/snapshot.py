@@ -20,7 +20,7 @@ from arenascope.wire.summary import SCHEMA, Summary, document_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from arenascope.processes import Identity
     from arenascope.wire.dump import Dump
     from arenascope.wire.graph import Owner, Why
+    from arenascope.wire.snapshot import TakenDump
     from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
 
 Measure = Literal["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned"]
@@ -103,15 +104,13 @@ class Snapshot:
     A context manager. Its arrays are views of one mapping, which lasts as long as any of them does.
     """
 
-    def __init__(
-        self, target: str, dump: Dump, *, from_dump: bool, process: Identity | None = None, remarks: Sequence[str] = ()
-    ) -> None:
-        """`process`: who had the target's PID. `remarks`: what arenadump said of how the snapshot was taken."""
+    def __init__(self, target: str, taken: TakenDump, process: Identity | None = None) -> None:
+        """`process`: who had the target's PID."""
         self._process: Final = process
         self._target: Final = target
-        self._dump: Dump | None = dump
-        self.source: Final[Literal["target", "dump"]] = "dump" if from_dump else "target"
-        self.remarks: Final = tuple(remarks)
+        self._taken: TakenDump | None = taken
+        self.source: Final[Literal["target", "dump"]] = "dump" if taken.from_dump else "target"
+        self.remarks: Final = taken.remarks
 
     def __enter__(self) -> Snapshot:  # noqa: PYI034 - Self is of Python 3.11
         """As it is."""
@@ -125,14 +124,19 @@ class Snapshot:
 
     def close(self) -> None:
         """Let go of the dump. What was asked for before stays valid; what is asked for afterwards is a ValueError."""
-        self._dump = None
+        self._taken = None
+
+    @property
+    def taken(self) -> TakenDump:
+        """The dump, and where it is from. ValueError: the snapshot is closed."""
+        if self._taken is None:
+            raise ValueError("the snapshot is closed")
+        return self._taken
 
     @property
     def dump(self) -> Dump:
         """The dump. ValueError: the snapshot is closed."""
-        if self._dump is None:
-            raise ValueError("the snapshot is closed")
-        return self._dump
+        return self.taken.dump
 
     @cached_property
     def facts(self) -> Summary:
@@ -306,7 +310,7 @@ class Snapshot:
 
     def __repr__(self) -> str:
         """Whose it is, and how large."""
-        if self._dump is None:
+        if self._taken is None:
             return f"<Snapshot of {self._target}: closed>"
         return (
             f"<Snapshot of {self.facts.target.comm} ({self._target}): Rss {self.rss}, {self.mode}, exact: {self.exact}>"

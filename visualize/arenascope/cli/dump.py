@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arenascope import api
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import waiting
-from arenascope.wire import commands
 
 if TYPE_CHECKING:
-    from arenascope.wire.how import How
+    from arenascope.api import Options
 
 
 @click.command()
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
 @objects_option
 @graph_option
 @snapshot_options
-def dump(  # noqa: PLR0913 - one for each option
-    target: str, output: str, how: How, *, chunks: bool, objects: bool, graph: bool
-) -> None:
+def dump(target: str, output: str, how: Options) -> None:
     """Write the state of every page of TARGET's heaps to a file.
 
     TARGET is a process or a core. The dump holds sizes, addresses and names, never the contents of the heap.
     """
-    how = how._replace(chunks=chunks, objects=objects, graph=graph)
     with waiting(f"inspecting {target}"):
-        stdout = sys.stdout.fileno() if output == "-" else None
-        commands.dump(target, how, output, stdout=stdout)
+        api.dump(target, sys.stdout.fileno() if output == "-" else output, **how)

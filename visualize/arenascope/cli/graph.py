@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from arenascope import api
 from arenascope.cli.options import limiting, snapshot_options
-from arenascope.cli.progress import waiting
-from arenascope.errors import Code, PartialError
-from arenascope.wire import commands
-from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
+from arenascope.cli.progress import print_json, waiting
+from arenascope.errors import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from arenascope.api import Answer, Options
     from arenascope.suppressions import LeakLimit
-    from arenascope.wire.how import How
+    from arenascope.wire.graph import Leaks, Owners, Types, Why
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/owners.md) instead of tables.")
 
@@ -27,17 +25,17 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (
 @limiting
 @json_option
 @snapshot_options
-def leaks(target: str, how: How, limit: LeakLimit, *, as_json: bool) -> int:
+def leaks(target: str, how: Options, limit: LeakLimit, *, as_json: bool) -> int:
     """Find chunks in use that nothing points to any more.
 
     TARGET is a process or a core. Nothing has to be installed or restarted for this. All memory of TARGET is read.
     """
-    printed, partial = _asked(commands.leaks, target, how)
-    facts = parse(Leaks, printed)
-    _show(printed, Leaks, as_json=as_json, facts=facts)
-    excess = limit.excess(facts)
+    with waiting(f"inspecting {target}"):
+        found = api.leaks(target, **how)
+    excess = limit.excess(found.facts)
+    _show(found, as_json=as_json)
     if excess is None:
-        return _code(partial)
+        return _code(found)
     click.echo(f"arenascope: {excess}", err=True)
     return Code.LEAKS
 
@@ -46,30 +44,32 @@ def leaks(target: str, how: How, limit: LeakLimit, *, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 @snapshot_options
-def types(target: str, how: How, *, as_json: bool) -> int:
+def types(target: str, how: Options, *, as_json: bool) -> int:
     """Find out what the chunks in use are.
 
     TARGET is a process or a core. The command shows how many chunks there are of each type, and their bytes. All memory
     of TARGET is read.
     """
-    printed, partial = _asked(commands.types, target, how)
-    _show(printed, Types, as_json=as_json)
-    return _code(partial)
+    with waiting(f"inspecting {target}"):
+        found = api.types(target, **how)
+    _show(found, as_json=as_json)
+    return _code(found)
 
 
 @click.command()
 @click.argument("target")
 @json_option
 @snapshot_options
-def owners(target: str, how: How, *, as_json: bool) -> int:
+def owners(target: str, how: Options, *, as_json: bool) -> int:
     """Find who holds the chunks in use.
 
     TARGET is a process or a core. Variables, stacks and other memory hold chunks. For each the command shows what would
     be free without it, down by the types of the chunks.
     """
-    printed, partial = _asked(commands.owners, target, how)
-    _show(printed, Owners, as_json=as_json)
-    return _code(partial)
+    with waiting(f"inspecting {target}"):
+        found = api.owners(target, **how)
+    _show(found, as_json=as_json)
+    return _code(found)
 
 
 @click.command()
@@ -77,39 +77,30 @@ def owners(target: str, how: How, *, as_json: bool) -> int:
 @click.argument("address")
 @json_option
 @snapshot_options
-def why(target: str, address: str, how: How, *, as_json: bool) -> None:
+def why(target: str, address: str, how: Options, *, as_json: bool) -> None:
     """Find out why the chunk at ADDRESS is still held.
 
     TARGET is a process or a core. The command shows the shortest way to the chunk from a variable, a stack or other
     memory.
     """
     with waiting(f"inspecting {target}"):
-        printed = commands.why(target, address, how)
-    _show(printed, Why, as_json=as_json)
+        found = api.why(target, address, **how)
+    _show(found, as_json=as_json)
 
 
-def _asked(ask: Callable[[str, How], str], target: str, how: How) -> tuple[str, PartialError | None]:
-    """What arenadump printed, and whether this is about the smaller part only."""
-    with waiting(f"inspecting {target}"):
-        try:
-            return ask(target, how), None
-        except PartialError as error:
-            return error.printed, error
-
-
-def _code(partial: PartialError | None) -> int:
+def _code(found: Answer[Any]) -> int:
     """The exit code; where the answer is about the smaller part, that is said."""
-    if partial is None:
+    if found.partial is None:
         return Code.OK
-    click.echo(f"arenascope: {partial}", err=True)
-    return partial.code
+    click.echo(f"arenascope: {found.partial}", err=True)
+    return Code.PARTIAL
 
 
-def _show(printed: str, kind: type[Leaks | Owners | Types | Why], *, as_json: bool, facts: Leaks | None = None) -> None:
+def _show(found: Answer[Leaks] | Answer[Owners] | Answer[Types] | Answer[Why], *, as_json: bool) -> None:
     if as_json:
-        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
+        print_json(found.json)
         return
     from arenascope.render.graph import RENDER  # noqa: PLC0415 - JSON needs no rich
     from arenascope.render.terminal import console  # noqa: PLC0415 - likewise
 
-    console().print(RENDER[kind](facts or parse(kind, printed)), crop=False)
+    console().print(RENDER[type(found.facts)](found.facts), crop=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import click
 
-from arenascope.cli.progress import waiting
-from arenascope.wire import commands
+from arenascope import api
+from arenascope.cli.progress import print_json, waiting
 from arenascope.wire.agent import GDB_SCRIPT
 
 
@@ -22,7 +22,7 @@ from arenascope.wire.agent import GDB_SCRIPT
     metavar="TIME",
     help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.inject/1, docs/injection.md).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema inject).")
 def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None:
     """Load the agent into the running process PID.
 
@@ -31,8 +31,13 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
     may do (unshare(CLONE_NEWUSER) and setns fail with EINVAL), and malloc takes its locks.
     """
     with waiting(f"loading the agent into {pid}"):
-        printed = commands.inject(pid, timeout=timeout, force=force, as_json=as_json)
-    click.echo(printed.encode() if as_json else printed, nl=False)  # JSON is UTF-8, whatever the locale
+        found = api.inject(pid, timeout=timeout, force=force)
+    if as_json:
+        print_json(found.json)
+    else:
+        from arenascope.render.inject import render_inject  # noqa: PLC0415 - JSON needs none
+
+        click.echo(render_inject(found.facts))
 
 
 @click.command("gdb-script")

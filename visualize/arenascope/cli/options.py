@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Callable, Final
 
 import click
 
+from arenascope.api import Options
 from arenascope.errors import ArenascopeError, Code
 from arenascope.suppressions import LeakLimit
-from arenascope.wire.how import How
 
 if TYPE_CHECKING:
     from arenascope.processes import Process
@@ -98,19 +98,12 @@ max_pause_option: Final = click.option(
 
 
 def snapshot_options(command: Command) -> Command:
-    """Give a command the options that say how to inspect a target; it gets them as `how`, a How."""
+    """Give a command the options that say how to inspect a target; it gets these and others of Options as `how`."""
 
     @functools.wraps(command)
-    def with_how(
-        *args: Any,
-        mode: str | None,
-        max_pause: str | None,
-        force: bool,
-        max_memory: str | None,
-        layout_source: str | None,
-        **others: Any,
-    ) -> Any:
-        return command(*args, how=How(mode, max_pause, max_memory, layout_source, force), **others)
+    def with_how(*args: Any, **given: Any) -> Any:
+        how = {name: given.pop(name) for name in Options.__annotations__ if name in given}
+        return command(*args, how=how, **given)
 
     for option in reversed(_OPTIONS):
         with_how = option(with_how)

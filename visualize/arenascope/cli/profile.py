@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
+from arenascope import api
 from arenascope.cli.options import snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
@@ -27,10 +28,10 @@ from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
 from arenascope.wire import commands
 from arenascope.wire.profile import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
-from arenascope.wire.profile_json import profile_of, read_profile
+from arenascope.wire.profile_json import profile_of
 
 if TYPE_CHECKING:
-    from arenascope.wire.how import How
+    from arenascope.api import Options
     from arenascope.wire.profile import Profile
     from arenascope.wire.profile_json import ReadProfile
 
@@ -143,18 +144,7 @@ def profile() -> None:
     metavar="TIME",
     help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
-def take(  # noqa: PLR0913 - one parameter for each option
-    pid: str,
-    *,
-    output: str | None,
-    duration: str | None,
-    rates: str | None,
-    timeout: str | None,
-    exact: bool,
-    entry: bool,
-    stop: bool,
-    force: bool,
-) -> None:
+def take(pid: str, *, output: str | None, duration: str | None, stop: bool, **options: str | bool | None) -> None:
     """Have the running process PID record who allocates, and write a dump with the profile.
 
     The agent in the process does this. It is injected first if necessary, and the process keeps a thread of it
@@ -162,23 +152,13 @@ def take(  # noqa: PLR0913 - one parameter for each option
     """
     if output is None and not stop:
         raise click.UsageError("give -o FILE, for the dump that has the profile")
-    commands.become_profile(
-        pid,
-        output=output,
-        duration=duration,
-        rates=rates,
-        timeout=timeout,
-        exact=exact,
-        entry=entry,
-        stop=stop,
-        force=force,
-    )
+    commands.become_profile(pid, {**options, "output": output, "for": duration, "stop": stop})
 
 
-def _read(target: str, how: How, measure: str = MEASURES[-1]) -> ReadProfile:
+def _read(target: str, how: Options, measure: str = MEASURES[-1]) -> ReadProfile:
     """The profile. ArenascopeError UNSUPPORTED: it does not know the measure."""
     with waiting(f"inspecting {target}"):
-        read = read_profile(target, how)
+        read = api.read_profile(target, **how).facts
     if not profile_of(read).has(measure):
         raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is unknown {_why_unknown(read, measure)}")
     return read
@@ -208,7 +188,7 @@ def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
 @_filtering
 @number_option
 @snapshot_options
-def top(target: str, how: How, measure: str, *, number: int, filters: Filters) -> None:
+def top(target: str, how: Options, measure: str, *, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
     flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
@@ -233,7 +213,7 @@ def _threads(read: Profile, measure: str) -> Profile:
 @measure_option
 @number_option
 @snapshot_options
-def threads(target: str, how: How, measure: str, number: int) -> None:
+def threads(target: str, how: Options, measure: str, number: int) -> None:
     """List the threads that allocated most, those that have ended, too.
 
     sum: of all lines so far. Names are those of threads that are still there.
@@ -253,7 +233,7 @@ def threads(target: str, how: How, measure: str, number: int) -> None:
 @_filtering
 @thread_option
 @snapshot_options
-def tree(target: str, how: How, measure: str, *, filters: Filters, by_threads: bool) -> None:
+def tree(target: str, how: Options, measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Show the calls from the outermost function inwards."""
     read = _read(target, how, measure)
     (shown,) = _shown(filters, read)
@@ -268,7 +248,7 @@ def tree(target: str, how: How, measure: str, *, filters: Filters, by_threads: b
 @click.argument("target")
 @measure_option
 @snapshot_options
-def list_(function: str, target: str, how: How, measure: str) -> None:
+def list_(function: str, target: str, how: Options, measure: str) -> None:
     """Show the source lines of FUNCTION that allocate, with the text of the source where the target may read it.
 
     Where no function has this name (with or without its arguments), all whose name contains it are shown. flat: by
@@ -294,7 +274,7 @@ def list_(function: str, target: str, how: How, measure: str) -> None:
 @_filtering
 @thread_option
 @snapshot_options
-def folded(target: str, how: How, measure: str, *, filters: Filters, by_threads: bool) -> None:
+def folded(target: str, how: Options, measure: str, *, filters: Filters, by_threads: bool) -> None:
     """Print folded stacks, a line each, as tools for flame graphs read them."""
     (shown,) = _shown(filters, _read(target, how, measure))
     stacks = folded_stacks(_threads(shown, measure) if by_threads else shown, measure)
@@ -305,7 +285,7 @@ def folded(target: str, how: How, measure: str, *, filters: Filters, by_threads:
 @click.argument("target")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the profile: FILE.pb.gz.")
 @snapshot_options
-def pprof(target: str, how: How, output: str) -> None:
+def pprof(target: str, how: Options, output: str) -> None:
     """Write a file that pprof reads: its web page has flame graphs and source lines."""
     read = _read(target, how)
     write_whole(output, encode(profile_of(read), read.target.comm))
@@ -320,7 +300,7 @@ def pprof(target: str, how: How, output: str) -> None:
 @_filtering
 @number_option
 @snapshot_options
-def diff(before: str, after: str, how: How, measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
+def diff(before: str, after: str, how: Options, measure: str, *, filters: Filters, number: int) -> None:  # noqa: PLR0913 - one parameter for each option
     """List the functions that have more in AFTER than in BEFORE, and less."""
     one, other = (_read(target, how, measure) for target in (before, after))
     changes = difference(*_shown(filters, one, other))

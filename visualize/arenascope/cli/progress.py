@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A sign of life on stderr while something long is under way; only where somebody watches."""
+"""A sign of life on stderr while something long is under way, only where somebody watches; remarks; JSON."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+
+import click
 
 
 def waiting(what: str) -> AbstractContextManager[object]:
@@ -18,3 +20,14 @@ def waiting(what: str) -> AbstractContextManager[object]:
 
     err = console(stderr=True)
     return err.status(Text(printable(what))) if err.is_terminal else nullcontext()
+
+
+def remark(words: str) -> None:
+    """What arenadump says besides."""
+    with suppress(OSError):  # a full disk: the answer is none the worse
+        sys.stderr.write(words)
+
+
+def print_json(text: str) -> None:
+    """What arenadump printed, to the byte: in UTF-8, whatever the locale."""
+    click.echo(text.encode(), nl=False)

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arenascope import api
 from arenascope.cli.options import graph_option, snapshot_options
-from arenascope.cli.progress import waiting
+from arenascope.cli.progress import remark, waiting
 from arenascope.extras import need
 from arenascope.humanize import printable
 from arenascope.private_files import write_page
 from arenascope.processes import files_of
 from arenascope.timeline.store import is_timeline
-from arenascope.wire.snapshot import is_dump, take_all
+from arenascope.wire.snapshot import is_dump
 
 if TYPE_CHECKING:
-    from arenascope.wire.how import How
+    from arenascope.api import Options
 
 SAID = "{}: open it in a browser"
+BY_SIZE = ("chunks", "objects")  # what is read of a small target unless the user says something
 SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
 
 
@@ -50,13 +52,9 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     target: str,
     after: str | None,
     output: str,
-    how: How,
+    how: Options,
     png: str | None,
     svg: str | None,
-    *,
-    chunks: bool | None,
-    objects: bool | None,
-    graph: bool,
 ) -> None:
     """Write a page: why TARGET is large, what brings memory back.
 
@@ -65,10 +63,10 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     never the contents of the heap.
     """
     if is_timeline(target):
-        given = {"AFTER": after, "--chunks": chunks, "--objects": objects, "--graph": graph or None}
-        given |= {"--png": png, "--svg": svg}
+        given = {"AFTER": after, "--png": png, "--svg": svg}
         names = [name for name, value in given.items() if value is not None]
-        _of_timeline(target, output, [*names, *(option.partition("=")[0] for option in how.words())])
+        asked = [name for name, value in how.items() if value is not None and (value is not False or name in BY_SIZE)]
+        _of_timeline(target, output, [*names, *(f"--{name.replace('_', '-')}" for name in asked)])
         return
     pictures = {kind: folder for kind, folder in (("png", png), ("svg", svg)) if folder is not None}
     if pictures:
@@ -78,14 +76,7 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
 
     targets = [target] if after is None else [target, after]
     with waiting(f"inspecting {' and '.join(targets)}"):
-        small = [_is_small(each) for each in targets]
-        hows = [
-            how._replace(
-                chunks=few if chunks is None else chunks, objects=few if objects is None else objects, graph=graph
-            )
-            for few in small
-        ]
-        snapshots = take_all(list(zip(targets, hows)))
+        snapshots = [each.taken for each in api.inspect_all([_asked(each, how) for each in targets], remark)]
     with waiting("drawing"):
         write_page(output, render(build(snapshots)))
         for kind, folder in pictures.items():
@@ -106,6 +97,13 @@ def _of_timeline(target: str, output: str, given: list[str]) -> None:
     with waiting("drawing"):
         write_page(output, render(build(target)))
     click.echo(SAID.format(printable(output)), err=True)
+
+
+def _asked(target: str, how: Options) -> tuple[str, Options]:
+    """What is read of a target: chunks and objects, too, where it is small and the user says nothing else."""
+    small = _is_small(target)
+    chunks, objects = (small if each is None else each for each in (how.get("chunks"), how.get("objects")))
+    return target, {**how, "chunks": chunks, "objects": objects}
 
 
 def _is_small(target: str) -> bool:

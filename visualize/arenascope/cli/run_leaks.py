@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from arenascope.errors import ArenascopeError, Code, PartialError
+from arenascope import api
+from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.render.graph import render_leaks
 from arenascope.render.terminal import console
 from arenascope.signals import heard, waking
-from arenascope.wire import commands
-from arenascope.wire.graph import Leaks, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +73,7 @@ class ExitSnapshots:
             click.echo("arenascope: a process of another PID namespace has ended without a snapshot", err=True)
             return
         try:
-            facts = parse(Leaks, _leaks(pid))
+            facts = api.leaks(pid).facts
         except ArenascopeError as error:
             click.echo(f"arenascope: no snapshot of the end of process {pid}: {error}", err=True)
             return
@@ -84,13 +83,6 @@ class ExitSnapshots:
         if excess:
             click.echo(f"arenascope: process {pid}: {excess}", err=True)
             self.code = Code.LEAKS
-
-
-def _leaks(pid: int) -> str:
-    try:
-        return commands.leaks(str(pid))
-    except PartialError as error:
-        return error.printed  # which says so
 
 
 def run_to_its_end(program: str, command: Sequence[str], environment: dict[str, str], snapshots: ExitSnapshots) -> int:

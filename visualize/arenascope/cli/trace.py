@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import click
 
-from arenascope.cli.progress import waiting
-from arenascope.render.terminal import console
-from arenascope.render.trace import render_trace
-from arenascope.wire.trace import parse, printed
+from arenascope import api
+from arenascope.cli.progress import print_json, waiting
 
 
 @click.command("trace")
@@ -23,8 +21,11 @@ def trace(file: str, number: int, *, as_json: bool) -> None:
     Names of functions come from files of this machine.
     """
     with waiting(f"reading {file}"):
-        text = printed(file)
+        found = api.read_trace(file)
     if as_json:
-        click.echo(text.encode(), nl=False)
+        print_json(found.json)
     else:
-        console().print(render_trace(parse(text), number), crop=False)
+        from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
+        from arenascope.render.trace import render_trace  # noqa: PLC0415
+
+        console().print(render_trace(found.facts, number), crop=False)

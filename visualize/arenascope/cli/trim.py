@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from arenascope.cli.progress import waiting
-from arenascope.wire import commands
+from arenascope import api
+from arenascope.cli.progress import print_json, waiting
 
 
 @click.command()
@@ -34,41 +36,18 @@ from arenascope.wire import commands
     help="How long to search for a thread that can load the agent safely: 500ms, 30s (the default: 10s).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope.trim/1, docs/injection.md).")
-def trim(  # noqa: PLR0913 - one parameter for each option
-    pid: str,
-    *,
-    max_hold: str | None,
-    max_pause: str | None,
-    arena: str | None,
-    watch: str | None,
-    timeout: str | None,
-    forecast: bool,
-    deep: bool,
-    force: bool,
-    as_json: bool,
-) -> None:
+def trim(pid: str, *, forecast: bool, as_json: bool, **options: Any) -> None:
     """Return the free memory of process PID to the kernel.
 
     The agent in the process does this. It is injected first if necessary, and the process keeps a thread of it
     (`arenascope inject --help`).
     """
     with waiting(f"trimming {pid}" if not forecast else f"inspecting {pid}"):
-        printed = commands.trim(
-            pid,
-            max_hold=max_hold,
-            max_pause=max_pause,
-            arena=arena,
-            watch=watch,
-            timeout=timeout,
-            forecast=forecast,
-            deep=deep,
-            force=force,
-        )
+        found = api.trim(pid, forecast_only=forecast, **options)
     if as_json:
-        click.echo(printed.encode(), nl=False)  # UTF-8, whatever the locale
+        print_json(found.json)
     else:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trim import render_trim  # noqa: PLC0415
-        from arenascope.wire.trim_result import parse  # noqa: PLC0415
 
-        console().print(render_trim(parse(printed)))
+        console().print(render_trim(found.facts))

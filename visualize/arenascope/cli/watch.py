@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from contextlib import ExitStack, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -26,6 +26,9 @@ from arenascope.version import version
 from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Watched
 from arenascope.watch.triggers import When, parse_when
 from arenascope.wire.how import How
+
+if TYPE_CHECKING:
+    from arenascope.api import Mode
 
 LEAST: Final = 1 << 20
 EXAMPLE: Final = "peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms"
@@ -113,7 +116,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     dumps: str | None,
     keep: int,
     dumps_size: int,
-    mode: str,
+    mode: Mode,
     max_pause: str,
     *,
     objects: bool,
@@ -142,7 +145,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
     if pid and dump_at and any(when.kind == "allocated" for when in dump_at):
-        _refuse_unprofiled(pid, how)
+        _refuse_unprofiled(pid, mode, max_pause)
     with ExitStack() as closing:
         bell = closing.enter_context(Bell().listening())
         closing.enter_context(serving(say))
@@ -157,11 +160,11 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         return Watch(store, group, how, say, triggered, deep).run(every, lasting, bell)
 
 
-def _refuse_unprofiled(pid: str, how: How) -> None:
+def _refuse_unprofiled(pid: str, mode: Mode, max_pause: str) -> None:
     """One process has a profile, or has not; of a group, each is told of."""
-    from arenascope.wire.profile_json import read_profile  # noqa: PLC0415
+    from arenascope import api  # noqa: PLC0415
 
-    profile = read_profile(pid, how)  # ArenascopeError: there is none
+    profile = api.read_profile(pid, mode=mode, max_pause=max_pause).facts  # ArenascopeError: there is none
     if not (profile.on and profile.mean):
         raise ArenascopeError(Code.UNSUPPORTED, f"allocated=: the profile of process {pid} takes no samples")
 

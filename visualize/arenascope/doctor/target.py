@@ -15,7 +15,8 @@ from arenascope.doctor.check import Check, Status
 from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
 from arenascope.processes import files_of
-from arenascope.wire.summary import parse, printed
+from arenascope.wire import commands
+from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def checks(*, can_run: bool) -> Iterator[Check]:
             yield Check("inspection", Status.MISSING, "not tried: arenadump is missing", basic=True)
         else:
             try:
-                summary = parse(printed(str(pid)))
+                summary = parse(commands.summary(str(pid)))
             except ArenascopeError as error:
                 yield _refused(error)
             else:

@@ -19,7 +19,8 @@ from arenascope.humanize import printable
 from arenascope.processes import process_at
 from arenascope.watch.loop import LOST, SHARE, Pace
 from arenascope.watch.poll import spent
-from arenascope.wire.summary import parse, printed
+from arenascope.wire import commands
+from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,7 +75,7 @@ def _runs(process: Process) -> bool:
 def inspect(process: Process, how: How) -> Latest | None:
     """None: the process has ended. ArenascopeError: the snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
-        summary = parse(printed(str(process.pid), how))
+        summary = parse(commands.summary(str(process.pid), how))
     if not _runs(process):
         return None  # the PID may be another's by now
     findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}

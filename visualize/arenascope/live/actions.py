@@ -47,7 +47,7 @@ def report(process: Process) -> str:
 
 def trim(process: Process) -> str:
     """Have the process return its free memory."""
-    done = parse(commands.trim(str(process.pid)))
+    done = parse(commands.trim(str(process.pid), {}))
     note = f"; {done.note}" if done.note else ""
     if not done.trimmed:
         return f"process {done.pid} was not trimmed (forecast: {size(done.forecast)}){note}"

@@ -17,7 +17,8 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.processes import PROC, Process, all_processes, cgroups_of
 from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still
-from arenascope.wire.summary import parse, printed
+from arenascope.wire import commands
+from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -119,7 +120,7 @@ def _may_inspect(pid: int) -> bool:
 def whole_snapshot(process: Process, how: How) -> Figures | None:
     """A snapshot. None: the process has ended. ArenascopeError: a snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # remarks would be anywhere on the screen
-        summary = parse(printed(str(process.pid), how))
+        summary = parse(commands.summary(str(process.pid), how))
     return Figures.of(summary, process.rss * PAGE) if still(process) else None
 
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from arenascope.wire import arenadump
 from arenascope.wire.arenadump import find_arenadump, run_arenadump, run_program, to_stderr
 from arenascope.wire.how import DEFAULT, How, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Words = Mapping[str, Union[str, bool, None]]  # options, by their names
 
 
 def program() -> str:
@@ -101,93 +103,32 @@ def png(file: str, folder: str) -> None:
     run_arenadump(["png", "-o", folder, "--", file])
 
 
-def inject(pid: str, *, timeout: str | None = None, force: bool = False, as_json: bool = False) -> str:
-    """Load the agent into a process."""
-    return run_arenadump(["inject", *words_of({"timeout": timeout, "force": force, "json": as_json}), "--", pid])
+def inject(pid: str, options: Words) -> str:
+    """Load the agent into a process. What it did, as JSON."""
+    return run_arenadump(["inject", "--json", *words_of(options), "--", pid])
 
 
-def trim(  # noqa: PLR0913 - each an option of the command
-    pid: str,
-    *,
-    max_hold: str | None = None,
-    max_pause: str | None = None,
-    arena: str | None = None,
-    watch: str | None = None,
-    timeout: str | None = None,
-    forecast: bool = False,
-    deep: bool = False,
-    force: bool = False,
-) -> str:
+def trim(pid: str, options: Words) -> str:
     """Return the free memory of a process to the kernel, or compute what would come back, as JSON."""
-    given = {"max-hold": max_hold, "max-pause": max_pause, "arena": arena, "watch": watch, "timeout": timeout}
-    options = words_of({**given, "forecast": forecast, "deep": deep, "force": force})
-    return run_arenadump(["trim", "--json", *options, "--", pid])
+    return run_arenadump(["trim", "--json", *words_of(options), "--", pid])
 
 
-def _profiling(  # noqa: PLR0913 - each an option of the command
-    pid: str,
-    *,
-    output: str | None,
-    duration: str | None = None,
-    rates: str | None = None,
-    timeout: str | None = None,
-    exact: bool = False,
-    entry: bool = False,
-    stop: bool = False,
-    force: bool = False,
-    until_eof: bool = False,
-) -> list[str]:
-    given = {"output": output, "for": duration, "rates": rates, "timeout": timeout}
-    flags = {"exact": exact, "entry": entry, "stop": stop, "force": force, "until-eof": until_eof}
-    return ["profile", *words_of({**given, **flags}), "--", pid]
+def profile(pid: str, options: Words, output: str, remark: Callable[[str], None]) -> None:
+    """Have a process record who allocates, and write a dump with the profile. `remark`: as of dump()."""
+    run_arenadump(["profile", *words_of({**options, "output": output}), "--", pid], remark=remark)
 
 
-def profile(  # noqa: PLR0913 - each an option of the command
-    pid: str,
-    *,
-    output: str,
-    duration: str,
-    rates: str | None = None,
-    exact: bool = False,
-    remark: Callable[[str], None] = to_stderr,
-) -> None:
-    """Have a process record who allocates for so long, and write a dump with the profile."""
-    run_arenadump(_profiling(pid, output=output, duration=duration, rates=rates, exact=exact), remark=remark)
-
-
-def become_profile(  # noqa: PLR0913 - each an option of the command
-    pid: str,
-    *,
-    output: str | None,
-    duration: str | None,
-    rates: str | None,
-    timeout: str | None,
-    exact: bool,
-    entry: bool,
-    stop: bool,
-    force: bool,
-) -> None:
+def become_profile(pid: str, options: Words) -> None:
     """The same in our place: Ctrl-C is for it alone, and who kills us kills it. It does not return."""
-    words = _profiling(
-        pid,
-        output=output,
-        duration=duration,
-        rates=rates,
-        timeout=timeout,
-        exact=exact,
-        entry=entry,
-        stop=stop,
-        force=force,
-    )
     path = find_arenadump()
-    os.execv(path, [path, *words])  # noqa: S606
+    os.execv(path, [path, "profile", *words_of(options), "--", pid])  # noqa: S606
 
 
 def start_profile(pid: str, output: str, stderr: int) -> subprocess.Popen[bytes]:
     """The same beside us, until its standard input ends. `stderr`: a file that takes what it says. OSError."""
     # In a session of its own: the end of the terminal ends it through us.
     return subprocess.Popen(
-        [find_arenadump(), *_profiling(pid, output=output, until_eof=True)],
+        [find_arenadump(), "profile", "--until-eof", f"--output={output}", "--", pid],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

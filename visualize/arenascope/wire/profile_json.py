@@ -200,7 +200,12 @@ class ReadProfile(NamedTuple):
 
 def read_profile(target: str, how: How = DEFAULT, descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target. `descriptors`: open files of ours that it gets."""
-    return answer(ReadProfile, document(commands.sites(target, how, descriptors), SCHEMA), SCHEMA)
+    return parse(commands.sites(target, how, descriptors))
+
+
+def parse(text: str) -> ReadProfile:
+    """What arenadump printed. ArenascopeError INTERNAL where that is no such profile."""
+    return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
 
 
 def unrecorded(*, whole: bool) -> str:

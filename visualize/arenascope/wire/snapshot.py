@@ -17,12 +17,15 @@ from arenascope.wire.how import DEFAULT, How
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from arenascope.wire.commands import Words
+
 
 class TakenDump(NamedTuple):
     """The dump of a snapshot."""
 
     dump: Dump
     from_dump: bool  # the target is a dump file: the snapshot was taken earlier
+    remarks: tuple[str, ...] = ()  # what arenadump said besides
 
 
 def is_dump(target: str) -> bool:
@@ -63,6 +66,23 @@ def take_all(asked: Sequence[tuple[str, How]], remark: Callable[[str], None] = t
 
 
 def _taken(target: str, how: How, remark: Callable[[str], None]) -> TakenDump:
+    remarks: list[str] = []
     with tempfile.TemporaryFile() as file:
-        commands.dump(target, how, "-", stdout=file.fileno(), remark=remark)
-        return TakenDump(Dump(target, file.fileno()), from_dump=False)
+        commands.dump(target, how, "-", stdout=file.fileno(), remark=remarks.append)
+        for each in remarks:
+            remark(each)
+        return TakenDump(Dump(target, file.fileno()), from_dump=False, remarks=tuple(remarks))
+
+
+def take_profile(pid: str, options: Words) -> TakenDump:
+    """Have a process record who allocates, and take a snapshot with the profile; the file has no name afterwards."""
+    with tempfile.TemporaryDirectory(prefix="arenascope-") as folder:
+        path = f"{folder}/dump"
+        remarks: list[str] = []
+        commands.profile(pid, options, path, remarks.append)
+        return TakenDump(Dump(path), from_dump=False, remarks=tuple(remarks))
+
+
+def open_taken(path: str) -> TakenDump:
+    """The dump in a file. DumpError: it cannot be opened, is no dump, or is damaged."""
+    return TakenDump(Dump(path), from_dump=True)

@@ -5,7 +5,6 @@
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 
-from arenascope.wire import commands
 from arenascope.wire.graph import Sum
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Unsigned
@@ -105,11 +104,6 @@ class Trace(NamedTuple):
     def stack(self, site: TraceSite, frames: list[StackFrame]) -> tuple[StackFrame, ...]:
         """The frames of a site, innermost first."""
         return stack_of(site.stack, self.stacks, frames)
-
-
-def printed(path: str) -> str:
-    """What arenadump says of a record's file."""
-    return commands.trace(path)
 
 
 def parse(text: str) -> Trace:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.version import version
 from arenascope.wire import commands
-from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Bounds, Unsigned
 from arenascope.wire.summary.findings import Judged
@@ -141,11 +140,6 @@ def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:
     if summary.ruby and summary.ruby.objects:
         found.append(("Ruby's", summary.ruby.objects))
     return found
-
-
-def printed(target: str, how: How = DEFAULT) -> str:
-    """What arenadump prints of a target, a PID, a core or a dump file: JSON."""
-    return commands.summary(target, how)
 
 
 def parse(text: str) -> Summary:
