@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes.util
 import json
+import math
 import os
 import re
 import shlex
@@ -21,13 +23,13 @@ from pathlib import Path
 import pytest
 from tools import browser, debian, harness, jvms, programs
 from tools.keeps import Keeps
+from tools.paths import ROOT
 from tools.preload import preloadable
 from tools.profiling import profiling
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
 from arenascope.findings.in_use import _of_graph
-from arenascope.findings.next_steps import of_runtime
 from arenascope.humanize import size
 from arenascope.wire.summary import parse
 
@@ -88,7 +90,7 @@ def await_file(folder: Path, pattern: str) -> Path:
 
 def test_growth(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with started([str(programs.build("leak"))], "ready") as pid:
-        *_, command = steps(arenadump, pid)
+        (command,) = (each for each in steps(arenadump, pid) if each.endswith("growth.html"))
         shell(SLEEPS.sub("sleep 0", command), arenadump, tmp_path)
     page = (tmp_path / "growth.html").read_text(encoding="utf-8")
     assert "200,000" in page
@@ -185,6 +187,145 @@ def test_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
+FEW_OLD = (
+    "def made; Array.new(1_000_000) { Object.new }.each_slice(70).map(&:first); end; "
+    "kept = Thread.new { made }.value; 3.times { GC.start }; "
+    "puts :ready; $stdout.flush; loop { sleep 0.1 }"
+)
+
+
+def ruby_pages(arenadump: harness.Arenadump, pid: int) -> float:
+    """Infinite while Ruby moves its objects: its pages cannot be proven then."""
+    held: int | None = arenadump.summary(pid)["ledger"]["ruby_pages"]
+    return math.inf if held is None else held
+
+
+def test_ruby_of_which_most_slots_are_free(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A few old objects keep all pages: a collection gives back next to nothing, the command that is named does."""
+    with started(["ruby", "-e", FEW_OLD], "ready") as pid:
+        (setting,) = (each for each in steps(arenadump, pid) if "RUBYOPT" in each)
+    assert "GC.compact" in setting
+    collect = setting.replace("GC.compact; ", "")
+    left = {}
+    for way in (collect, setting):
+        with restarted(way, f"ruby -e {programs_word(FEW_OLD)}", tmp_path) as ruby:
+            before = ruby_pages(arenadump, ruby.pid)
+            os.kill(ruby.pid, signal.SIGUSR2)
+            until = time.monotonic() + (PATIENCE if way == setting else 3)
+            while (after := ruby_pages(arenadump, ruby.pid)) > before / 2 and time.monotonic() < until:
+                time.sleep(0.2)
+            left[way] = after / before
+    assert left[collect] > 0.9
+    assert left[setting] < 0.5
+
+
+PHP = """$all = []; $kept = [];
+for ($i = 0; $i < 30000; $i++) {
+    $all[] = str_repeat(chr(65 + $i % 26), 2000);
+    if (KEEPS && $i % 200 == 0) $kept[] = str_repeat("z", 2000 + $i % 7);
+}
+$all = null;
+echo "ready\\n"; fgets(STDIN);
+gc_collect_cycles(); gc_mem_caches();
+echo "returned\\n"; fgets(STDIN);"""
+
+
+@pytest.mark.parametrize("keeps", ["true", "false"])
+def test_php(arenadump: harness.Arenadump, keeps: str) -> None:
+    """No more comes back than was said: nothing of the chunks in each of which a string is left."""
+    words = ["php", "-d", "memory_limit=-1", "-r", PHP.replace("KEEPS", keeps)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as php:
+        assert php.stdin
+        assert php.stdout
+        assert php.stdout.readline() == "ready\n"
+        facts = Facts(parse(arenadump.check("summary", "--json", php.pid)))
+        before = facts.row("other_malloc") or 0
+        said = next(each.evidence for each in judge(facts).findings if each.rule == "other malloc")
+        php.stdin.write("\n")
+        php.stdin.flush()
+        assert php.stdout.readline() == "returned\n"
+        after = arenadump.summary(php.pid)["ledger"]["other_malloc"]
+        php.kill()
+    assert "return at most the chunks of 2 MiB in which nothing is in use" in said
+    assert (after > 0.9 * before) if keeps == "true" else (after < 0.5 * before)
+
+
+LOSES = """import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+for _ in range(30_000): ctypes.memset(ctypes.c_void_p(libc.malloc(1000)), 1, 1000)
+print("ready", flush=True); input()"""
+
+
+def test_leaks_beside_a_runtime(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """What a C library under an interpreter has lost."""
+    with started([sys.executable, "-c", LOSES], "ready") as pid:
+        (command,) = (each for each in steps(arenadump, pid) if each.startswith("arenascope leaks"))
+        printed = shell(command, arenadump, tmp_path)
+    assert re.search(r"^30,0\d\d +\S+ MiB +1,?008 B|^ *(29,9|30,0)\d\d ", printed, re.MULTILINE)
+
+
+def test_what_strands_memory(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("pins") as pid:
+        command = steps(arenadump, pid)[0]
+        assert command == f"arenascope report {pid} --graph -o pins.html"
+        shell(command, arenadump, tmp_path)
+    assert "stranded" in (tmp_path / "pins.html").read_text(encoding="utf-8")
+
+
+def test_mappings(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with process("not-malloc") as pid:
+        command = steps(arenadump, pid)[0]
+        assert command == f"arenascope report {pid} -o memory.html"
+        shell(command, arenadump, tmp_path)
+    assert "anonymous" in (tmp_path / "memory.html").read_text(encoding="utf-8")
+
+
+STACKS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_barrier_t deep;
+static void *work(void *unused)
+{
+    char held[2 << 20];
+    pthread_setname_np(pthread_self(), "worker");
+    memset(held, 1, sizeof held);
+    pthread_barrier_wait(&deep);
+    pause();
+    return held[1] ? unused : NULL;
+}
+int main(void)
+{
+    pthread_t thread;
+    pthread_barrier_init(&deep, NULL, 13);
+    for (int i = 0; i < 12; i++)
+        pthread_create(&thread, NULL, work, NULL);
+    pthread_barrier_wait(&deep);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def test_stacks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started([str(programs.build(STACKS, "-pthread"))], "ready") as pid:
+        (command, *_) = steps(arenadump, pid)
+        printed = shell(command, arenadump, tmp_path)
+    assert printed.splitlines()[0].split() == ["12", "worker"]
+
+
+def test_the_largest_finding_has_a_command(arenadump: harness.Arenadump) -> None:
+    """Whatever it is."""
+    for cause in ("tcache", "fastbin", "returned", "idle-arenas", "mmapped", "withheld"):
+        with process(cause) as pid:
+            first = judge(Facts(parse(arenadump.check("summary", "--json", pid)))).findings[0]
+        assert first.command or first.next, cause
+
+
 def programs_word(program: str) -> str:
     return "'" + program.replace("'", '"') + "'"
 
@@ -203,7 +344,7 @@ NODE = (
 
 def test_node(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with started(["node", "-e", NODE], "ready") as pid:
-        setting = steps(arenadump, pid)[0]
+        (setting,) = (each for each in steps(arenadump, pid) if "NODE_OPTIONS" in each)
     with restarted(setting, f'node -e "{NODE}"', tmp_path) as node:
         os.kill(node.pid, signal.SIGUSR2)
         await_file(tmp_path, "Heap*.heapsnapshot")
@@ -213,8 +354,8 @@ def test_node_that_was_started_so(arenadump: harness.Arenadump, tmp_path: Path) 
     if not shutil.which("node"):
         pytest.skip("node is not installed (Debian: nodejs)")
     with restarted(":", f'node --heapsnapshot-signal=SIGUSR2 -e "{NODE}"', tmp_path) as node:
-        command = steps(arenadump, node.pid)[0]
-        assert command == f"kill -USR2 {node.pid}"
+        command = f"kill -USR2 {node.pid}"
+        assert command in steps(arenadump, node.pid)
         shell(command, arenadump, tmp_path)
         await_file(tmp_path, "Heap*.heapsnapshot")
 
@@ -265,49 +406,63 @@ GO = """package main
 import (
 	"fmt"
 	"net"
-	"net/http"
-	_ "net/http/pprof"
-)
+	"runtime"
+%s)
 
 var kept [][]byte
 
 func hold() {
 	for i := 0; i < 100; i++ {
 		kept = append(kept, make([]byte, 1<<20))
+		for j := range kept[i] {
+			kept[i][j] = 1
+		}
 	}
 }
 
 func main() {
 	hold()
+	runtime.GC()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("ready", server.Addr().(*net.TCPAddr).Port)
-	http.Serve(server, nil)
+	fmt.Println("ready")
+	%s
 }
 """
+SERVES = GO % ('\t"net/http"\n\t_ "net/http/pprof"\n', "http.Serve(server, nil)")
+DOES_NOT_SERVE = GO % ("", "server.Accept()")
+CLOSES = GO % ('\t"net/http"\n\t_ "net/http/pprof"\n', "server.Close(); _ = http.Serve; select {}")
+
+
+def go_program(source: str, arenadump: harness.Arenadump, folder: Path) -> str:
+    if not shutil.which("go"):
+        pytest.skip("go is not installed (Debian: golang-go)")
+    (folder / "holds.go").write_text(source)
+    shell("go build -o holds holds.go", arenadump, folder, GOFLAGS="")
+    return str(folder / "holds")
 
 
 def test_go(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    """The command for a process in which Go is recognised; with the port on which this one listens."""
-    if not shutil.which("go"):
-        pytest.skip("go is not installed (Debian: golang-go)")
-    made = json.loads(arenadump.check("summary", "--json", os.getpid()))
-    go = dict.fromkeys(made["runtimes"][0]) | {"runtime": "go", "found": True, "size_classes": [], "spaces": []}
-    facts = Facts(parse(json.dumps(made | {"runtimes": [go]})))
-    (step,) = of_runtime(facts)
-    (tmp_path / "holds.go").write_text(GO)
-    own = {"GOFLAGS": "", "PPROF_TMPDIR": str(tmp_path)}
-    shell("go build -o holds holds.go", arenadump, tmp_path, **own)
-    with subprocess.Popen([tmp_path / "holds"], stdout=subprocess.PIPE, text=True) as running:
-        try:
-            assert running.stdout
-            port = running.stdout.readline().split()[1]
-            printed = shell(step.command.replace(":6060/", f":{port}/"), arenadump, tmp_path, **own)
-        finally:
-            running.kill()
+    """The command names the port on which this process listens."""
+    with started([go_program(SERVES, arenadump, tmp_path)], "ready") as pid:
+        command = steps(arenadump, pid)[0]
+        assert command.startswith("go tool pprof -top http://localhost:")
+        printed = shell(command, arenadump, tmp_path, GOFLAGS="", PPROF_TMPDIR=str(tmp_path))
     assert re.search(r"\d[kM]B .*main\.(hold|main)", printed)  # hold() may be inlined
+
+
+@pytest.mark.parametrize("source", [DOES_NOT_SERVE, CLOSES], ids=["without the package", "listens nowhere"])
+def test_go_without_a_server(arenadump: harness.Arenadump, tmp_path: Path, source: str) -> None:
+    """No port is named that does not answer. What the runtime says by itself is."""
+    program = go_program(source, arenadump, tmp_path)
+    with started([program], "ready") as pid:
+        setting, *others = steps(arenadump, pid)
+    assert not [command for command in (setting, *others) if "pprof" in command]
+    with restarted(f"{setting}; exec 2>said", shlex.quote(program), tmp_path):
+        pass
+    assert re.search(r"^gc 1 @.* MB goal", (tmp_path / "said").read_text(), re.MULTILINE)
 
 
 def test_jemalloc(arenadump: harness.Arenadump, tmp_path: Path) -> None:
@@ -356,3 +511,40 @@ def test_a_core_has_no_commands(arenadump: harness.Arenadump, tmp_path: Path) ->
     assert [
         (finding.command, finding.next) for finding in judge(facts).findings if finding.command or finding.next
     ] == []
+
+
+TRIED = {
+    "of_growth": test_growth,
+    "of_owners": test_owners,
+    "of_leaks": test_leaks,
+    "of_sites": test_profile,
+    "of_pins": test_what_strands_memory,
+    "of_mappings": test_mappings,
+    "of_threads": test_stacks,
+    "_objects": test_python,
+    "_java": test_java,
+    "java_native": test_java,
+    "_collect": test_ruby,
+    "_compact": test_ruby_of_which_most_slots_are_free,
+    "_chromium": test_chromium,
+    "_node": test_node_that_was_started_so,
+    "_go": test_go,
+    "_jemalloc": test_jemalloc,
+    "_tcmalloc": test_tcmalloc,
+    "_mimalloc": test_mimalloc,
+}
+"""Each function of findings/ that makes a step, and a test that carries the step out on a process that caused it."""
+
+
+@pytest.mark.check
+def test_each_step_is_tried() -> None:
+    """A step that no test carries out is refused."""
+    made = {
+        function.name
+        for path in (ROOT / "visualize/arenascope/findings").glob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Step"
+    }
+    assert made == TRIED.keys()

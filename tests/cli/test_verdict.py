@@ -181,6 +181,7 @@ def test_java(arenadump: harness.Arenadump) -> None:
     assert [step.command for step in native.next][1:-1] == [
         f"jcmd {pid} VM.native_memory summary",
         f"arenascope owners {pid}",
+        f"arenascope leaks {pid}",
     ]
     assert "arenascope profile" in native.next[-1].command
 

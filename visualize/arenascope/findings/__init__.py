@@ -4,7 +4,7 @@
 Each cause is one rule: a function that reads the facts, which are those of a Summary and nothing else, and returns a
 Finding, or None where the cause is not there. verdict.py lists the rules. A rule states only what was counted or
 computed; where a number holds under an assumption, `estimate` says which. A command stands beside a finding only if it
-acts on it.
+acts on it. The next step for Go is the exception: the process is asked where it listens.
 """
 
 from arenascope.findings.finding import Finding, Rank

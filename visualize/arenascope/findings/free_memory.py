@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED, NOTABLE
+from arenascope.findings.next_steps import of_pins
 from arenascope.humanize import count, plural, printable, size
 from arenascope.trim_commands import trim_command
 from arenascope.wire.graph import owner_name
@@ -74,7 +75,16 @@ def pinned(facts: Facts) -> Finding | None:
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
     parts = [_by_size(facts, stranded), _by_user(facts, stranded), _on_unused_pages(facts), why]
     why = " ".join(part for part in parts if part)
-    return Finding("stranded by pins", Rank.ROW, stranded, says, why, lights="row:stranded", rows=("stranded",))
+    return Finding(
+        "stranded by pins",
+        Rank.ROW,
+        stranded,
+        says,
+        why,
+        lights="row:stranded",
+        rows=("stranded",),
+        next=of_pins(facts),
+    )
 
 
 def _by_size(facts: Facts, stranded: int) -> str:

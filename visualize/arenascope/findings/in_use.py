@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import LARGE, MIB, NAMED, NOTABLE
-from arenascope.findings.next_steps import java_native, of_growth, of_leaks, of_owners, of_runtime, of_sites, runtimes
+from arenascope.findings.next_steps import (
+    java_native,
+    of_growth,
+    of_leaks,
+    of_mappings,
+    of_owners,
+    of_runtime,
+    of_sites,
+    of_threads,
+    runtimes,
+)
 from arenascope.findings.runtimes import largest_types, not_marked
 from arenascope.humanize import count, plural, printable, share, size
 from arenascope.rows import RESIDENT
@@ -173,10 +183,11 @@ def _of_runtime(facts: Facts) -> str:
 def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
     pid = living_pid(facts.summary.target)
     if pid is not None and "jvm" in runtimes(facts):
-        return (*java_native(pid), *of_owners(facts), *of_sites(facts))
+        return (*java_native(pid), *of_owners(facts), *of_leaks(facts), *of_sites(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
     to_json = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
-    leaks = of_leaks(facts) if suspected and not runtimes(facts) else ()
+    # A runtime's own objects are no chunks of malloc's: what is large here is its libraries', and may be lost.
+    leaks = of_leaks(facts) if suspected or runtimes(facts) else ()
     return (*to_json, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
 
 
@@ -230,6 +241,7 @@ def stacks(facts: Facts) -> Finding | None:
         f"{size(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
         "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends.",
         rows=("stacks",),
+        next=of_threads(facts),
     )
 
 
@@ -262,7 +274,7 @@ def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
         f"{size(held)} of it ({share(held, facts.whole)}) is {what}.",
         f"{_largest_of(facts, row)}{why}",
         rows=(row,),
-        next=() if row == "other_file" else of_runtime(facts),
+        next=(*(() if row == "other_file" else of_runtime(facts)), *of_mappings(facts)),
     )
 
 

@@ -12,6 +12,8 @@ import shlex
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from arenascope.findings.inputs import NAMED
+from arenascope.listening import contains, listening, runs
 from arenascope.trim_commands import living_pid
 from arenascope.wire.summary import objects_by_type
 from arenascope.wire.summary.findings import Step
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
     from arenascope.wire.summary import Runtime
 
+PPROF: Final = b"net/http/pprof.Index"  # in the table of functions, which Go keeps in a stripped program, too
+MOSTLY: Final = 0.5  # of a Ruby's slots
+NOT_USED: Final = "(Not if the program uses SIGUSR2 itself, as Puma does.)"
 RESTART: Final = "Then start the program again from the same shell."
 # Among Node's own options only, which stand before the program's name: an argument of the program means nothing to
 # Node, and the signal would end the process.
@@ -65,6 +70,33 @@ def _program(facts: Facts) -> str:
 def _without_arenas(runtime: Runtime) -> bool:
     """A Python whose objects cannot be counted: it has no arenas, or they were not found."""
     return runtime.runtime == "cpython" and not runtime.found
+
+
+def of_pins(facts: Facts) -> tuple[Step, ...]:
+    """Which chunks keep the pages, by type and owner, where the snapshot has no graph."""
+    pid = living_pid(facts.summary.target)
+    if pid is None or facts.summary.graph:
+        return ()
+    command = f"arenascope report {pid} --graph -o pins.html"
+    return (Step("Which chunks keep these pages, by size, type and owner. All memory is read.", command),)
+
+
+def of_mappings(facts: Facts) -> tuple[Step, ...]:
+    """All mappings, the largest first, with what they may be."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    command = f"arenascope report {pid} -o memory.html"
+    return (Step("The mappings that hold most, and what each may be.", command),)
+
+
+def of_threads(facts: Facts) -> tuple[Step, ...]:
+    """How many threads there are of each name: a pool that is too large is seen so."""
+    pid = living_pid(facts.summary.target)
+    if pid is None:
+        return ()
+    command = f"ps -L -o comm= -p {pid} | sort | uniq -c | sort -rn"
+    return (Step("How many threads there are of each name.", command),)
 
 
 def of_growth(facts: Facts) -> tuple[Step, ...]:
@@ -130,15 +162,37 @@ def java_native(pid: int) -> tuple[Step, ...]:
 
 
 def _ruby(facts: Facts, pid: int) -> tuple[Step, ...]:
-    code = shlex.quote('trap("USR2") { GC.start }')
-    return (
-        *_objects(facts, pid),
-        Step(
-            f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
-            "arenascope trim returns what malloc then keeps. (Not if the program uses SIGUSR2 itself, as Puma does.)",
-            f'echo {code} >gc_on_usr2.rb && export RUBYOPT="-r$PWD/gc_on_usr2.rb"',
-        ),
+    return (*_objects(facts, pid), _compact() if mostly_free(facts) else _collect())
+
+
+def mostly_free(facts: Facts) -> bool:
+    """Whether a collection would free little of a Ruby's pages: most slots are free, and what is left is scattered."""
+    ruby = facts.summary.ruby
+    return ruby is not None and ruby.free_slots > MOSTLY * ruby.slots
+
+
+def _collect() -> Step:
+    return Step(
+        f"Have Ruby collect its garbage at a signal. {RESTART} kill -USR2 with its process id collects, and "
+        f"arenascope trim returns what malloc then keeps. {NOT_USED}",
+        _at_usr2("gc_on_usr2.rb", "GC.start"),
     )
+
+
+def _compact() -> Step:
+    """GC.start frees a page only if no object is left on it."""
+    return Step(
+        "Have Ruby move its objects together at a signal, and give back the pages that this empties: GC.start alone "
+        "frees few of them or none. (Ruby 2.7 or later. C extensions that are not ready for it keep their objects in "
+        "place.) "
+        f"{RESTART} kill -USR2 with its process id compacts. {NOT_USED}",
+        _at_usr2("compact_on_usr2.rb", "GC.compact; GC.start"),
+    )
+
+
+def _at_usr2(file: str, code: str) -> str:
+    words = shlex.quote(f'trap("USR2") {{ {code} }}')
+    return f'echo {words} >{file} && export RUBYOPT="-r$PWD/{file}"'
 
 
 def _v8(facts: Facts, pid: int) -> tuple[Step, ...]:
@@ -168,12 +222,24 @@ def _node(facts: Facts, pid: int) -> tuple[Step, ...]:
     )
 
 
-def _go(_: Facts, __: int) -> tuple[Step, ...]:
-    return (
+def _go(facts: Facts, pid: int) -> tuple[Step, ...]:
+    """By the program's own server, if it can have one: the package is in the program, and the process listens."""
+    exe = facts.summary.target.exe or ""
+    places = listening(pid) if runs(pid, exe) and contains(pid, PPROF) else []
+    if not places:
+        return (
+            Step(
+                f"Have Go say at each collection how large its heap is, and how much of it is live. {RESTART}",
+                "export GODEBUG=gctrace=1",
+            ),
+        )
+    return tuple(
         Step(
-            "What allocated the live objects, if the program serves net/http/pprof (here: on port 6060).",
-            "go tool pprof -top http://localhost:6060/debug/pprof/heap",
-        ),
+            f"What allocated the live objects, if the program serves net/http/pprof on port {place.rpartition(':')[2]} "
+            "(it listens there, and has the package).",
+            f"go tool pprof -top {shlex.quote(f'http://{place}/debug/pprof/heap')}",
+        )
+        for place in places[:NAMED]
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED
-from arenascope.findings.next_steps import of_owners, of_runtime
+from arenascope.findings.next_steps import mostly_free, of_owners, of_runtime
 from arenascope.humanize import UNKNOWN, count, plural, printable, share, size
 from arenascope.runtime_names import NAMES
 
@@ -22,6 +22,7 @@ def ruby_pages(facts: Facts) -> Finding | None:
     if not ruby or not facts.matters(held, "ruby_pages"):
         return None
     free = share(ruby.free_slots, ruby.slots)
+    scattered = " The few objects left keep them: GC.compact moves objects together." if mostly_free(facts) else ""
     return Finding(
         "Ruby's pages",
         Rank.ROW,
@@ -29,7 +30,7 @@ def ruby_pages(facts: Facts) -> Finding | None:
         f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
         f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Slots that are not free hold objects, "
         "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
-        f"does not touch these pages.{not_marked(facts)}",
+        f"does not touch these pages.{scattered}{not_marked(facts)}",
         rows=("ruby_pages",),
         next=(*of_runtime(facts), *of_owners(facts)),
     )
@@ -122,8 +123,8 @@ def other_malloc(facts: Facts) -> Finding | None:
     parts = [each for each in facts.summary.runtimes if each.row == "other_malloc" and each.found]
     names = sorted({NAMES.get(each.runtime or "", "another allocator") for each in parts}) or ["another allocator"]
     php = (
-        " In PHP, memory_get_usage() tells what is used; gc_collect_cycles() and then gc_mem_caches() return what is "
-        "not."
+        " In PHP, memory_get_usage() tells what is used. gc_collect_cycles(), then gc_mem_caches(), return at most the "
+        "chunks of 2 MiB in which nothing is in use."
     )
     return Finding(
         "other malloc",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
 from arenascope.findings import caveats, free_memory, in_use, runtimes
 from arenascope.findings.inputs import LARGE
+from arenascope.findings.next_steps import of_growth
 from arenascope.humanize import plural, size
 from arenascope.wire.json_encode import encode
 from arenascope.wire.summary.findings import Judged
@@ -59,7 +60,13 @@ def judge(facts: Facts) -> Verdict:
     if not any(facts.largest_row in finding.rows for finding in findings):
         findings += [finding for finding in (in_use.any_other(facts),) if finding]
     findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
+    findings = [_with_a_step(facts, finding) if finding == findings[0] else finding for finding in findings]
     return Verdict(_lead(facts), _steps_once(findings), list(_caveats(facts)))
+
+
+def _with_a_step(facts: Facts, finding: Finding) -> Finding:
+    """The first finding says how to go on, whatever it is."""
+    return finding if finding.next or finding.command else finding._replace(next=of_growth(facts))
 
 
 def _steps_once(findings: list[Finding]) -> list[Finding]:
