@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("release", choices=rubies.RELEASES, metavar="RELEASE", help=", ".join(rubies.RELEASES))
     name = parser.parse_args().release
     try:
-        tree = rubies.patched(rubies.RELEASES[name], HERE / f"malloc-trim-ruby-{name}.patch")
+        tree = rubies.patched(rubies.RELEASES[name])
         ruby = rubies.build(tree) / "ruby"
     except (debian.UnavailableError, rubies.BuildError) as error:
         print(f"build.py: {name}: {error}", file=sys.stderr)

@@ -158,7 +158,7 @@ def without_malloc_trim(directory: Path) -> str:
 
 def checks(release: rubies.Release, *, apply_only: bool) -> Iterator[str]:
     """Yields what each check found. Raises what the first failed one raises."""
-    for patch in [HERE / f"malloc-trim-ruby-{release.name}.patch", *(HERE / "article").glob(f"*-{release.name}.patch")]:
+    for patch in [release.patch, *(HERE / "article").glob(f"*-{release.name}.patch")]:
         with tempfile.TemporaryDirectory() as scratch:
             tree = Path(scratch) / "ruby"
             touched = re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
@@ -167,7 +167,7 @@ def checks(release: rubies.Release, *, apply_only: bool) -> Iterator[str]:
             yield f"{patch.relative_to(HERE)} applies to {rubies.version(tree)}"
     if apply_only:
         return
-    directory = rubies.build(rubies.patched(release, HERE / f"malloc-trim-ruby-{release.name}.patch"))
+    directory = rubies.build(rubies.patched(release))
     ruby: list[str | Path] = [directory / "ruby", "--disable-gems"]
     yield without_malloc_trim(directory)
     yield settings(ruby, directory)

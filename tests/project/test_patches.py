@@ -31,15 +31,13 @@ def check(*args: str) -> str:
 
 def core(name: str) -> str:
     """What a release's patch adds, without its indentation and the condition on which it trims."""
-    text = (PATCHES / f"malloc-trim-ruby-{name}.patch").read_text(encoding="utf-8")
+    text = rubies.RELEASES[name].patch.read_text(encoding="utf-8")
     added = "\n".join(line[1:].strip() for line in text.splitlines() if re.match(r"\+(?!\+\+ )", line))
     return re.sub(r"#if defined\((__GLIBC__|HAVE_MALLOC_TRIM)\)[^#]*(# include <malloc.h>\n)?", "", added)
 
 
 def test_each_release_has_one() -> None:
-    assert {path.name for path in PATCHES.glob("*.patch")} == {
-        f"malloc-trim-ruby-{name}.patch" for name in rubies.RELEASES
-    }
+    assert set(PATCHES.glob("*.patch")) == {release.patch for release in rubies.RELEASES.values()}
 
 
 @pytest.mark.parametrize("name", rubies.RELEASES)
@@ -51,7 +49,7 @@ def test_one_text_for_all(name: str) -> None:
 @pytest.mark.nightly("patches")
 @pytest.mark.parametrize("name", FROM_DEBIAN)
 def test_applies(name: str) -> None:
-    assert f"malloc-trim-ruby-{name}.patch applies to {name}." in check("--apply", name)
+    assert f"{rubies.RELEASES[name].patch.name} applies to {name}." in check("--apply", name)
 
 
 @pytest.mark.nightly("patches")

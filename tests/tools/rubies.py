@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools import debian, programs
+from tools.paths import ROOT
 
 CACHE = debian.CACHE.parent / "ruby"
 
@@ -42,9 +43,10 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A minor release of Ruby, and the Debian suite that has its source, if one does."""
+    """A minor release of Ruby, its patch, and the Debian suite that has its source, if one does."""
 
     name: str  # 3.1
+    patch: Path
     suite: str | None = None
 
     def source(self) -> Path:
@@ -69,17 +71,19 @@ class Release:
             run(["tar", "--extract", "--file", source, "--strip-components=1", *members], directory)
 
 
+GC_C = ROOT / "patches/malloc-trim-ruby-2.6-3.3.patch"  # what each patch changes
+DEFAULT_C = ROOT / "patches/malloc-trim-ruby-3.4-4.0.patch"
 RELEASES = {
     release.name: release
     for release in (
-        Release("2.6"),
-        Release("2.7", "bullseye"),
-        Release("3.0"),
-        Release("3.1", "bookworm"),
-        Release("3.2"),
-        Release("3.3", "trixie"),
-        Release("3.4", "experimental"),
-        Release("4.0"),
+        Release("2.6", GC_C),
+        Release("2.7", GC_C, "bullseye"),
+        Release("3.0", GC_C),
+        Release("3.1", GC_C, "bookworm"),
+        Release("3.2", GC_C),
+        Release("3.3", GC_C, "trixie"),
+        Release("3.4", DEFAULT_C, "experimental"),
+        Release("4.0", DEFAULT_C),
     )
 }
 
@@ -94,16 +98,16 @@ def version(tree: Path) -> str:
     return f"{numbers['MAJOR']}.{numbers['MINOR']}.{teeny[1]}"
 
 
-def patched(release: Release, patch: Path) -> Path:
-    """The release's tree in .cache/ with the patch applied, not yet built; kept until patch or source change."""
+def patched(release: Release) -> Path:
+    """The release's tree in .cache/ with its patch applied, not yet built; kept until patch or source change."""
     source = release.source()
     tree = CACHE / release.name
-    key = hashlib.sha256(patch.read_bytes()).hexdigest() + f" {source}"
+    key = hashlib.sha256(release.patch.read_bytes()).hexdigest() + f" {source}"
     stamp = tree / ".arenascope"
     if not stamp.exists() or stamp.read_text() != key:
         shutil.rmtree(tree, ignore_errors=True)
         release.unpack(tree)
-        apply(patch, tree)
+        apply(release.patch, tree)
         stamp.write_text(key)
     return tree
 
