@@ -2,7 +2,6 @@
 #include "agent/dump_name.h"
 
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 // The program's name as the kernel has it; a file's name has no slash and does not begin with a dot.

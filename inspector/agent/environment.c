@@ -3,7 +3,6 @@
 // built without this file: Ruby code sets what it needs.
 #include "agent/agent.h"
 #include "agent/log.h"
-#include "agent/own_snapshot.h"
 #include "agent/policy.h"
 #include "agent/preload/preloaded.h"
 #include "agent/profile_session.h"

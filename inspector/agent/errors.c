@@ -3,7 +3,6 @@
 #include "arenascope.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 // A thread's last error lies in a slot, which the thread gets with its first call. When the thread has ended, another one may get

@@ -7,7 +7,6 @@
 #include "agent/log.h"
 #include "agent/worker.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "agent/profile_session.h"
-#include "agent/agent.h"
 #include "agent/own_process.h"
 #include "agent/own_snapshot.h"
 #include "recorder/enable.h"

@@ -3,7 +3,6 @@
 // profile when our connection is closed, so that nothing has to be undone when we are killed.
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/open_target.h"
 #include "inject/entry/entry_guard.h"
 #include "inject/filters.h"

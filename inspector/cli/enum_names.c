@@ -3,7 +3,6 @@
 
 #include "libc/libc.h"
 #include "model/view.h"
-#include "target/target.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,6 @@
 #include "cli/options.h"
 
 #include "cli/enum_names.h"
-#include "dump/format.h"
 #include "libc/libc.h"
 #include "png/palette.h"
 

@@ -6,10 +6,8 @@
 #ifdef HAVE_LIBDW
 
 #include "base/workers.h"
-#include "debuginfo/demangle.h"
 #include "libc/sources.h"
 #include "target/paths.h"
-#include "target/procfs.h"
 
 #include <fcntl.h>
 #include <limits.h>

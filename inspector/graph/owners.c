@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "graph/owners.h"
-#include "base/sort.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "graph/page_users.h"
-#include "base/align.h"
 #include "base/memory.h"
 #include "graph/types.h"
 #include "ledger/page_users.h"

@@ -4,7 +4,6 @@
 
 #ifdef HAVE_LIBDW
 
-#include "base/align.h"
 #include "debuginfo/dwarf_slots.h"
 
 enum {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/find_thread.h"
-#include "target/process/clone/remote.h"
 #include "target/process/read/filters.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"

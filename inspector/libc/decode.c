@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The first address that malloc_trim takes is main_arena's: `lea disp(%rip), %reg` on x86-64, `adrp` and `add` on
 // aarch64. (mallinfo and malloc_info are no help: what they take first differs.)
-#include "libc/layouts.h"
 #include "libc/sources.h"
 
 enum { MAX_CODE = 512 };

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MAX_PROGRAM_HEADERS = 256, MAX_DYNAMIC = 1024, MAX_NOTES = 64 * 1024, BUILD_ID_BYTES = 20 };
 

@@ -3,7 +3,6 @@
 // the target's memory does not bear out.
 #define _GNU_SOURCE
 #include "libc/allocators.h"
-#include "libc/layouts.h"
 #include "libc/memory_evidence.h"
 #include "target/procfs.h"
 

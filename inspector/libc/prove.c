@@ -2,7 +2,6 @@
 // The structural proof: nothing that a source says is used before the target's own memory has borne it out. A wrong
 // address or layout breaks nearly everything that is checked here; a corrupt heap breaks a little. So lists are proven
 // by a majority, and what an application's overflow can reach (sizes, links of free chunks) is never decisive alone.
-#include "libc/layouts.h"
 #include "libc/memory_evidence.h"
 
 #include <stdarg.h>

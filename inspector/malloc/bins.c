@@ -2,8 +2,6 @@
 #include "malloc/bins.h"
 #include "malloc/faults.h"
 
-#include <string.h>
-
 enum { BINS = 127 }; // NBINS - 1: bins[] has two words for each, bin 1 (unsorted) first
 
 void as_bins_check(struct as_heaps *h, uint32_t arena_index)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "recognisers/glibc.h"
 
-#include <string.h>
-
 enum {
     WORD = AS_GLIBC_WORD,
     AF_OF_INET = 2, // Linux's numbers

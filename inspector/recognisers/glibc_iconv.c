@@ -2,8 +2,6 @@
 // glibc's conversions between character sets: the steps of each that was asked for, in a tree, and the modules that do them.
 #include "recognisers/glibc.h"
 
-#include <string.h>
-
 enum {
     WORD = AS_GLIBC_WORD,
     STEP_WORDS = AS_GLIBC_STEP / WORD,

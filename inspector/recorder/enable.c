@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "recorder/enable.h"
-#include "recorder/interp_frames.h"
 #include "recorder/recorder.h"
 
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What stands in the slots instead of malloc and its kin. Each calls libc's function and inspects what it returned: some 3 ns where there
 // is nothing to write down. A program may have copied the address: the hooks stay, and pass on, when the profile has ended.
-#include "recorder/interpreters.h"
 #include "recorder/trace_events.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "unwind/cache.h"
 
 #include <limits.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <string.h>

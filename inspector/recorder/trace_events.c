@@ -5,8 +5,6 @@
 #include "recorder/trace_events.h"
 #include "recorder/context_memo.h"
 
-#include <errno.h>
-
 enum { MOST_WORDS = 4 }; // of one event, and of the time before it
 
 // Where the event's words go, with its first word written; NULL: no buffer is free.

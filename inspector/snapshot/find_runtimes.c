@@ -2,7 +2,6 @@
 #include "snapshot/find_runtimes.h"
 
 #include "base/sort.h"
-#include "ledger/ledger.h"
 #include "profile/read.h"
 #include "runtimes/finders.h"
 #include "runtimes/heap_objects.h"

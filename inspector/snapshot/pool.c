@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "snapshot/pool.h"
-#include "base/sort.h"
 #include "malloc/work_split.h"
 #include "snapshot/worker.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST_WORKERS = 4 }; // more would wait for memory, and take more of ours

@@ -11,7 +11,6 @@
 #include "malloc/orphan_tcaches.h"
 #include "profile/head.h"
 #include "profile/read.h"
-#include "runtimes/jvm.h"
 #include "snapshot/find_runtimes.h"
 #include "snapshot/finders_to_records.h"
 #include "snapshot/pool.h"

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "trace/trace.h"
 
-#include <errno.h>
 #include <unistd.h>
 
 enum { PAYLOAD = AS_TRACE_MOST_BYTES - sizeof(struct as_trace_block) };

@@ -6,8 +6,6 @@
 #include "unwind/program.h"
 #include "unwind/rule.h"
 
-#include <elf.h>
-
 enum { MOST_RULES = 1 << 16, SLOTS = MOST_RULES * 2 };
 enum { WORK_PER_BYTE = 16 }; // of the segment: 3 in real modules, whose functions share CIEs
 static const char magic[8] = "asunwind";

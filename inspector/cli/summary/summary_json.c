@@ -8,7 +8,6 @@
 #include "ledger/evidence.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
-#include "target/target.h"
 
 #include <string.h>
 

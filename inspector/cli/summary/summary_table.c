@@ -7,7 +7,6 @@
 #include "cli/terminal.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
-#include "target/target.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "inject/entry/entry_guard.h"
 #include "inject/entry/entry_patch.h"
-#include "target/process/clone/remote.h"
 #include "target/process/clone/supervisor.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a frame is called, at its first sight: the names are copied, as a code object and all that it names may be gone when
 // somebody asks.
-#include "recorder/hot_path.h"
 #include "recorder/python/python.h"
 
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "target/core/core.h"
 #include "target/paths.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "target/core/core.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -12,9 +12,7 @@
 #include "target/process/read/pagemap.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define KPF_ZERO_PAGE (UINT64_C(1) << 24)

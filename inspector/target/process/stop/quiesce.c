@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <time.h>
 #include <unistd.h>
 
