@@ -2,7 +2,7 @@
 // The arrays of glib's GHashTable (from glib 2.62 on). Before the pointer to the keys are the number of places, a power of two, its
 // mask, and how many places are in use; behind it are the pointers to the hashes and to the values. Each array has a place for each
 // of these numbers. The number of places has 8 bytes, in glib 2.90 it has 4: then all before the keys takes a word less.
-#include "recognisers/glib.h"
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 enum { WORD = sizeof(uint64_t), HASH = sizeof(uint32_t), LEAST = 8, WORDS = 4, BEHIND = 64 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
+// What HotSpot's arenas have given back: chunks that a pool keeps for the next arena, and whose old words lead anywhere.
+//
 // Variables of libjvm lead to the pools (JDK 17: ChunkPool has the first chunk, how many there are, how many are in use, and their size),
 // or are the pools (JDK 21 and later: the first chunk, and how many
 // bytes each has behind its header). Each chunk begins with the next one and that number of bytes.
-#include "recognisers/hotspot_chunks.h"
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 #include <string.h>

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/llvm.h"
+// The containers of LLVM (DenseMap, StringMap) and the slabs of its allocator (BumpPtrAllocator): in clang, rustc, Mesa and others.
+//
+// A DenseMap marks the places of its table that are free; their number follows from the two counts beside the pointer to the table.
+// Only where some chunk begins with such a mark, the words beside pointers are read for it.
 #include "base/memory.h"
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/loader.h"
+// What ld.so has allocated: the threads' dtvs, their blocks of thread-local variables, and the link_maps of modules.
+#include "recognisers/libraries.h"
 
 enum { DTV_ENTRY = 2 * sizeof(uint64_t) };
 

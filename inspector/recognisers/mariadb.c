@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/mariadb.h"
+// What MariaDB's my_malloc returns.
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 void as_mariadb_prove(struct as_proof *p, const struct as_claim *candidate)

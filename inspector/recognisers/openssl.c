@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/openssl.h"
+// The hash tables (LHASH) and the stacks (STACK_OF) of OpenSSL's libcrypto, 1.1.1 and later. A program that has not mapped the library
+// pays nothing.
+//
+// Numbers (BIGNUM) have no name: {pointer, length, room, sign, flags} is what many a vector of other libraries has.
 #include "recognisers/hash_chains.h"
+#include "recognisers/libraries.h"
 #include "target/window.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/php.h"
+// PHP's strings and hash tables, where malloc has them.
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 enum { BLOCK = 4096, PHP_HASH = 5381, PHP_FACTOR = 33 };

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/qt.h"
+// The containers of Qt 5 and 6: QString, QHash, and of Qt 5 QByteArray, QVector and QMap. QMap of Qt 6 is a std::map, and QObject and what
+// its d-pointer leads to have vtables. A program that has not mapped Qt's library pays nothing.
+//
+// QList of Qt 5, and arrays of Qt 6 that are no text, have no name: a few small numbers before pointers prove nothing.
+#include "recognisers/libraries.h"
 #include "recognisers/qt_tables.h"
 
 #include <stdlib.h>

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "recognisers/recognisers.h"
-#include "recognisers/glib.h"
 #include "recognisers/glibc.h"
-#include "recognisers/gobject.h"
-#include "recognisers/hotspot_chunks.h"
-#include "recognisers/llvm.h"
-#include "recognisers/loader.h"
-#include "recognisers/mariadb.h"
-#include "recognisers/openssl.h"
-#include "recognisers/php.h"
-#include "recognisers/qt.h"
+#include "recognisers/libraries.h"
 #include "recognisers/redis.h"
-#include "recognisers/sized.h"
-#include "recognisers/swiss.h"
-#include "recognisers/zlib.h"
 
 #define KIND(kind) (UINT32_C(1) << AS_CLAIM_##kind)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "recognisers/sized.h"
+// Memory of no library that is known: it leads to its own end, or its size stands beside the pointer to it.
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 void as_sized_prove(struct as_proof *p, const struct as_claim *candidate)

@@ -2,7 +2,7 @@
 // The tables of Rust's HashMap and HashSet (hashbrown). A word leads to the control bytes: one for each bucket, and a group of them
 // again behind the last. The buckets lie before them, in the same chunk. Beside the word are the mask of the buckets' numbers, how many
 // more elements there is room for, and how many there are. All control bytes are read: as many as there are elements say so.
-#include "recognisers/swiss.h"
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 // The states of zlib's streams. Each begins with a pointer to its z_stream, which has a pointer back at a fixed place; then come numbers
 // that follow from each other, and pointers to chunks of just the sizes that these numbers say. zlib 1.2.9 to 1.3.1; Chromium's is
 // not known.
-#include "recognisers/zlib.h"
+#include "recognisers/libraries.h"
 #include "recognisers/proof.h"
 
 enum {

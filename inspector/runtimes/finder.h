@@ -28,3 +28,17 @@ struct as_finder {
     bool anywhere;      // it may be linked in anywhere; else only where something says that it may answer malloc
     bool before_malloc; // proven pool by pool, so that it is believed even where it seems to be malloc's
 };
+
+// Each finds what the head of its file says. Those of Go, V8 and PHP add a record with the state AS_REGIONS_UNPROVEN, and a warning, where a
+// program says that it has such a heap, and none was found.
+bool as_go_find(const struct as_finder_input *in);
+bool as_innodb_find(
+    const struct as_finder_input *in); // if mariadbd is mapped; the bytes of what was not found stay in other_anon
+bool as_jemalloc_find(const struct as_finder_input *in);
+bool as_mimalloc_find(const struct as_finder_input *in);
+bool as_mimalloc3_find(const struct as_finder_input *in); // mimalloc 3 has nothing in common with 2
+bool as_musl_find(const struct as_finder_input *in);
+bool as_partitionalloc_find(const struct as_finder_input *in);
+bool as_tcmalloc_find(const struct as_finder_input *in); // the first one
+bool as_v8_find(const struct as_finder_input *in);       // and cppgc's heaps, where there are such
+bool as_zend_find(const struct as_finder_input *in);

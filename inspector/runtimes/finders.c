@@ -2,18 +2,9 @@
 #include "runtimes/finders.h"
 
 #include "runtimes/cpython.h"
-#include "runtimes/go.h"
-#include "runtimes/innodb.h"
-#include "runtimes/jemalloc.h"
 #include "runtimes/jvm.h"
-#include "runtimes/mimalloc.h"
-#include "runtimes/musl.h"
-#include "runtimes/partitionalloc.h"
 #include "runtimes/regions.h"
 #include "runtimes/ruby.h"
-#include "runtimes/tcmalloc.h"
-#include "runtimes/v8.h"
-#include "runtimes/zend.h"
 
 // In the order of their records.
 static const struct as_finder finders[] = {

@@ -3,7 +3,7 @@
 // address space where an arena can be (runtime.mheap_.arenas): 0, or the address of what describes the arena. A variable of Go's
 // points to the table. A table is believed when each word that is not 0 stands for a place with private memory, and leads to
 // private memory itself. (runtime/mheap.go and malloc.go, linux/amd64 and linux/arm64)
-#include "runtimes/go.h"
+#include "runtimes/finder.h"
 
 #include "runtimes/regions.h"
 #include "runtimes/variables.h"

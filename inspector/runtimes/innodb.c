@@ -7,7 +7,7 @@
 //
 // The log has two buffers of one size. The program's variable for the log (log_sys) has this size, both addresses, and behind them the
 // mark of the log's format.
-#include "runtimes/innodb.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "runtimes/elf_object.h"

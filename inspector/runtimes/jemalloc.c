@@ -8,7 +8,7 @@
 // pointer to anything else does not pass. The descriptors themselves, and the leaves, are in blocks of jemalloc's own,
 // whose headers add up. The structures are those of rtree.h, extent_structs.h (edata.h from 5.3 on) and base_structs.h,
 // as known of 5.0 to 5.3, tested on 5.3.
-#include "runtimes/jemalloc.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "runtimes/regions.h"

@@ -4,7 +4,7 @@
 // the header takes. The random number is a variable of mimalloc's (_mi_heap_main.cookie): where a variable of the program or of a
 // library has just the number that a header asks for, no accident has put it there. (include/mimalloc/types.h, read in 2.0 and
 // 2.1; tested on 2.0.9, and on the 2.1 that free-threaded builds of CPython 3.13 contain.)
-#include "runtimes/mimalloc.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "runtimes/regions.h"

@@ -5,7 +5,7 @@
 // page's memory is from: an arena, and the slice's number in it, which must give the slice's place in the map; or a
 // mapping of its own, which must have the slice. An arena begins with a description, too: its mapping, and how many
 // slices it has. (src/page-map.c and include/mimalloc/types.h, read in 3.0.1 to 3.4.3)
-#include "runtimes/mimalloc.h"
+#include "runtimes/finder.h"
 
 #include "runtimes/ranges.h"
 #include "runtimes/regions.h"

@@ -4,7 +4,7 @@
 // group, or in the rest of a library's last page. The descriptions stand in pages of their own, in a list, each of which begins with a
 // random number of 64 bits. musl's variables have this number, and a few words behind it the first and the last page of the list.
 // (src/malloc/mallocng/meta.h, malloc.c and donate.c, read in 1.2.3 and 1.2.5)
-#include "runtimes/musl.h"
+#include "runtimes/finder.h"
 
 #include "runtimes/ranges.h"
 #include "runtimes/regions.h"

@@ -5,7 +5,7 @@
 // bucket, which begins with a pointer to what describes the first of its slot spans; and this has the bucket's address.
 // (partition_root.h, partition_bucket.h and partition_page.h, as known of 2024; seen in the memory of Chromium 156, and
 // tested there)
-#include "runtimes/partitionalloc.h"
+#include "runtimes/finder.h"
 
 #include "runtimes/ranges.h"
 #include "runtimes/regions.h"

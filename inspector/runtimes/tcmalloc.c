@@ -6,7 +6,7 @@
 // where the next word counts: those between may be stale. Not far behind the root are sums over all spans. Leaves and
 // descriptors lie in chunks of 8 MiB of tcmalloc's own, with variables that say where the newest chunk is free.
 // (pagemap.h, span.h, page_heap.h and common.cc, read in 2.8 to 2.18)
-#include "runtimes/tcmalloc.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "base/sort.h"

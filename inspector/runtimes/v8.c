@@ -7,7 +7,7 @@
 // A V8 with a sandbox (Chromium's) has the descriptors out of reach of its headers: a header has a number instead, which is the page's
 // place in a range ("cage"): in multiples of 256 KiB, from the beginning of the 4 GiB for objects, of the 4 GiB for what the sandbox must
 // not reach (numbers from 0x4000 on), or of the range for code (from 0x5000 on). (Read off Chromium 156.)
-#include "runtimes/v8.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "runtimes/cppgc.h"

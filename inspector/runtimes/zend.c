@@ -2,7 +2,7 @@
 // PHP's heaps by structure. A heap consists of chunks of 2 MiB at multiples of 2 MiB, in a ring; each points to the heap, whose
 // description stands in its first chunk. A heap is believed when the ring closes after as many chunks as it says, and chunks, cached
 // chunks and huge blocks add up to what it says it has taken. The structures are those of Zend/zend_alloc.c, read in 7.x, tested on 8.2.
-#include "runtimes/zend.h"
+#include "runtimes/finder.h"
 
 #include "base/align.h"
 #include "runtimes/elf_object.h"

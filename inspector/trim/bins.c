@@ -12,10 +12,10 @@
 //
 // The lists of a large bin: chunks are sorted by size, largest first; the first of each size is also in a circular list of
 // sizes (fd_nextsize towards smaller sizes). Small bins hold no chunk with a whole page in it, on any page size.
-#include "trim/bins.h"
 #include "malloc/trim_rules.h"
 #include "trim/chunk.h"
 #include "trim/pages.h"
+#include "trim/pass.h"
 
 enum { FIRST_LARGE = 64 }; // NSMALLBINS
 

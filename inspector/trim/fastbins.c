@@ -5,11 +5,11 @@
 //
 // free() pushes onto these lists without the lock; popping takes the lock. So while we have it a list's members stay, but for
 // new ones before the first: comparing and exchanging the list's head is enough, and no head can come back meanwhile.
-#include "trim/fastbins.h"
 #include "base/cycle.h"
 #include "base/sort.h"
 #include "trim/merge_chunks.h"
 #include "trim/pages.h"
+#include "trim/pass.h"
 
 // The list's head within malloc_state.
 static uint64_t *list_of(const struct as_trim_pass *p, int bin)

@@ -105,3 +105,22 @@ static inline void as_set_word(uint64_t address, uint64_t value)
 {
     __atomic_store_n((uint64_t *)(uintptr_t)address, value, __ATOMIC_RELAXED);
 }
+
+// The parts, each in the file of its name. All but a slice go on from as_trim_pass.cursor, {0} at the beginning of a pass.
+
+// One hold of the arena's lock: takes it and reads the arena. False: the arena stayed locked (fault is NULL), or what was read makes no
+// sense. The end returns the pages of the batch, releases the lock, and sleeps for a while where other threads wait for it.
+bool as_trim_slice_begin(struct as_trim_pass *p, struct as_error *err);
+void as_trim_slice_end(struct as_trim_pass *p);
+
+// The fastbins (to 2.42): merges what is in them with what is free around it.
+enum as_trim_progress as_trim_fastbins_trim(struct as_trim_pass *p);
+// For a forecast, one after the other: lists the members in as_trim_pass.fast, as long as there is room; sorts them, without the
+// lock; counts what merging them would make whole.
+enum as_trim_progress as_trim_fastbins_list(struct as_trim_pass *p);
+bool as_trim_fastbins_sort(struct as_trim_pass *p, struct as_error *err);
+enum as_trim_progress as_trim_fastbins_forecast(struct as_trim_pass *p);
+
+enum as_trim_progress as_trim_bins(struct as_trim_pass *p);
+// Gives back what is whole of the top: what malloc_trim would, and in a deep trim the rest, too.
+enum as_trim_progress as_trim_top(struct as_trim_pass *p);

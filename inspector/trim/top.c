@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // An arena's top. Its size and its heap's stay as they are: only what the pages hold goes, and malloc never relies on what
 // free memory holds, but for zeros where it comes fresh from the kernel, which is what a page that was given back reads as.
-#include "trim/top.h"
 #include "malloc/trim_rules.h"
 #include "trim/pages.h"
+#include "trim/pass.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

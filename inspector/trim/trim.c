@@ -4,11 +4,7 @@
 #include "trim/trim.h"
 #include "malloc/arenas.h"
 #include "target/procfs.h"
-#include "trim/bins.h"
-#include "trim/fastbins.h"
 #include "trim/pages.h"
-#include "trim/slice.h"
-#include "trim/top.h"
 
 #include <errno.h>
 #include <stdarg.h>
