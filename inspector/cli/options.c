@@ -7,109 +7,24 @@
 #include "png/palette.h"
 
 #include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OPT_LAYOUT_SOURCE = 256,
-    OPT_MODE,
-    OPT_MAX_PAUSE,
-    OPT_MAX_HOLD,
-    OPT_MAX_MEMORY,
-    OPT_PALETTE,
-    OPT_SCALE,
-    OPT_JSON,
-    OPT_CHUNKS,
-    OPT_OBJECTS,
-    OPT_GRAPH,
-    OPT_EVENTS,
-    OPT_FORCE,
-    OPT_TIMEOUT,
-    OPT_FORECAST,
-    OPT_DEEP,
-    OPT_ARENA,
-    OPT_WATCH,
-    OPT_FOR,
-    OPT_EXACT,
-    OPT_RATES,
-    OPT_STOP,
-    OPT_UNTIL_EOF,
-    OPT_ENTRY
+// An option: how it is called, which commands take it (0: every command does), and the field of as_options that it sets.
+struct option_row {
+    const char *name;
+    uint32_t commands; // as_option_bits
+    size_t field;
+    // Reads the value of the option into the field. NULL: the option has none, and the field becomes true.
+    bool (*read)(const struct option_row *row, const char *text, void *field, struct as_error *err);
+    int letter; // 0: none
 };
-
-static const struct option long_options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"output", required_argument, NULL, 'o'},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"chunks", no_argument, NULL, OPT_CHUNKS},
-    {"objects", no_argument, NULL, OPT_OBJECTS},
-    {"graph", no_argument, NULL, OPT_GRAPH},
-    {"events", no_argument, NULL, OPT_EVENTS},
-    {"palette", required_argument, NULL, OPT_PALETTE},
-    {"scale", required_argument, NULL, OPT_SCALE},
-    {"force", no_argument, NULL, OPT_FORCE},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"forecast", no_argument, NULL, OPT_FORECAST},
-    {"deep", no_argument, NULL, OPT_DEEP},
-    {"arena", required_argument, NULL, OPT_ARENA},
-    {"watch", required_argument, NULL, OPT_WATCH},
-    {"for", required_argument, NULL, OPT_FOR},
-    {"exact", no_argument, NULL, OPT_EXACT},
-    {"rates", required_argument, NULL, OPT_RATES},
-    {"stop", no_argument, NULL, OPT_STOP},
-    {"until-eof", no_argument, NULL, OPT_UNTIL_EOF},
-    {"entry", no_argument, NULL, OPT_ENTRY},
-    {"layout-source", required_argument, NULL, OPT_LAYOUT_SOURCE},
-    {"mode", required_argument, NULL, OPT_MODE},
-    {"max-pause", required_argument, NULL, OPT_MAX_PAUSE},
-    {"max-hold", required_argument, NULL, OPT_MAX_HOLD},
-    {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
-    {0},
-};
-
-// Which commands' option this is, one bit for each; 0: every command's.
-static uint32_t bit_of(int option)
-{
-    switch (option) {
-    case 'o':
-        return AS_OPTION_OUTPUT;
-    case OPT_JSON:
-        return AS_OPTION_JSON;
-    case OPT_CHUNKS:
-        return AS_OPTION_CHUNKS;
-    case OPT_OBJECTS:
-        return AS_OPTION_OBJECTS;
-    case OPT_GRAPH:
-        return AS_OPTION_GRAPH;
-    case OPT_EVENTS:
-        return AS_OPTION_EVENTS;
-    case OPT_PALETTE:
-        return AS_OPTION_PALETTE;
-    case OPT_SCALE:
-        return AS_OPTION_SCALE;
-    case OPT_TIMEOUT:
-        return AS_OPTION_INJECT | AS_OPTION_POLICY;
-    case OPT_FORECAST:
-    case OPT_DEEP:
-    case OPT_ARENA:
-    case OPT_WATCH:
-    case OPT_MAX_HOLD:
-        return AS_OPTION_TRIM;
-    case OPT_FOR:
-    case OPT_EXACT:
-    case OPT_RATES:
-    case OPT_STOP:
-    case OPT_UNTIL_EOF:
-    case OPT_ENTRY:
-        return AS_OPTION_PROFILE;
-    default:
-        return 0;
-    }
-}
 
 // "dwarf,symtab": a bit for each.
-static bool read_sources(const char *list, uint32_t *allowed, struct as_error *err)
+static bool read_sources(const struct option_row *row, const char *list, void *field, struct as_error *err)
 {
+    uint32_t *allowed = field;
     *allowed = 0;
     while (*list) {
         size_t length = strcspn(list, ",");
@@ -118,42 +33,42 @@ static bool read_sources(const char *list, uint32_t *allowed, struct as_error *e
                (strncmp(list, as_source_name(source), length) != 0 || as_source_name(source)[length] != '\0'))
             source++;
         if (source > AS_LAYOUT_SCAN)
-            return as_fail(err, AS_USAGE,
-                           "--layout-source '%.*s': give a list of dwarf, symtab, relocation, decode, scan",
-                           (int)length, list);
+            return as_fail(err, AS_USAGE, "--%s '%.*s': give a list of dwarf, symtab, relocation, decode, scan",
+                           row->name, (int)length, list);
         *allowed |= 1u << source;
         list += length;
         list += *list == ',';
     }
-    return *allowed != 0 || as_fail(err, AS_USAGE, "--layout-source needs at least one source");
+    return *allowed != 0 || as_fail(err, AS_USAGE, "--%s needs at least one source", row->name);
 }
 
-static bool read_scale(const char *text, uint32_t *scale, struct as_error *err)
+static bool read_scale(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < 1 || value > 16)
-        return as_fail(err, AS_USAGE, "--scale '%s': give 1 to 16, the pixels for one page of an overview", text);
-    *scale = (uint32_t)value;
+        return as_fail(err, AS_USAGE, "--%s '%s': give 1 to 16, the pixels for one page of an overview", row->name,
+                       text);
+    *(uint32_t *)field = (uint32_t)value;
     return true;
 }
 
-static bool read_mode(const char *text, uint32_t *mode, struct as_error *err)
+static bool read_mode(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
     static const struct {
         const char *name;
         uint32_t mode;
     } modes[] = {{"auto", 0}, {"freeze", AS_MODE_FREEZE}, {"clone", AS_MODE_CLONE}, {"live", AS_MODE_LIVE}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        *mode = modes[i].mode;
+        *(uint32_t *)field = modes[i].mode;
         if (strcmp(text, modes[i].name) == 0)
             return true;
     }
-    return as_fail(err, AS_USAGE, "--mode '%s': give auto, freeze, clone or live", text);
+    return as_fail(err, AS_USAGE, "--%s '%s': give auto, freeze, clone or live", row->name, text);
 }
 
 // "50ms", "1s", "0.5s", "200us".
-static bool read_duration(const char *name, const char *text, uint64_t *ns, struct as_error *err)
+static bool read_duration(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
     static const struct {
         const char *name;
@@ -164,14 +79,15 @@ static bool read_duration(const char *name, const char *text, uint64_t *ns, stru
     for (size_t i = 0; *text >= '0' && *text <= '9' && i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(end, units[i].name) != 0 || value * units[i].ns < 1 || value * units[i].ns > 3600e9)
             continue;
-        *ns = (uint64_t)(value * units[i].ns);
+        *(uint64_t *)field = (uint64_t)(value * units[i].ns);
         return true;
     }
-    return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", name, text);
+    return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", row->name,
+                   text);
 }
 
 // "512M", "2G": bytes.
-static bool read_size(const char *name, const char *text, uint64_t *bytes, struct as_error *err)
+static bool read_size(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
     static const char units[] = "KMG";
     char *end;
@@ -179,8 +95,8 @@ static bool read_size(const char *name, const char *text, uint64_t *bytes, struc
     const char *unit = *end ? strchr(units, *end) : NULL;
     unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
     if (*text < '0' || *text > '9' || (*end && (!unit || end[1])) || value == 0 || value > UINT64_MAX >> 10 >> shift)
-        return as_fail(err, AS_USAGE, "--%s '%s': give bytes, such as 512M or 2G", name, text);
-    *bytes = (uint64_t)value << shift;
+        return as_fail(err, AS_USAGE, "--%s '%s': give bytes, such as 512M or 2G", row->name, text);
+    *(uint64_t *)field = (uint64_t)value << shift;
     return true;
 }
 
@@ -192,11 +108,12 @@ static bool read_address(const char *text, uint64_t *address)
     return strncmp(text, "0x", 2) == 0 && text[2] != '\0' && *end == '\0' && *address != 0 && *address != UINT64_MAX;
 }
 
-static bool read_arena(const char *text, uint64_t *address, struct as_error *err)
+static bool read_arena(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
-    return read_address(text, address) ||
+    return read_address(text, field) ||
            as_fail(err, AS_USAGE,
-                   "--arena '%s': give an arena's address such as 0x7f1234000030 (arenadump summary lists them)", text);
+                   "--%s '%s': give an arena's address such as 0x7f1234000030 (arenadump summary lists them)",
+                   row->name, text);
 }
 
 // The second argument of a command that takes an address.
@@ -209,85 +126,76 @@ static bool read_chunk(struct as_options *o, const char *command, const char *te
                    command);
 }
 
-static bool read_value(struct as_options *o, int option, const char *value, struct as_error *err)
+static bool read_palette(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
-    switch (option) {
-    case 'h':
-        o->help = true;
-        return true;
-    case 'o':
-        o->output = value;
-        return true;
-    case OPT_JSON:
-        o->json = true;
-        return true;
-    case OPT_CHUNKS:
-        o->chunks = true;
-        return true;
-    case OPT_OBJECTS:
-        o->objects = true;
-        return true;
-    case OPT_GRAPH:
-        o->graph = true;
-        return true;
-    case OPT_EVENTS:
-        o->events = true;
-        return true;
-    case OPT_SCALE:
-        return read_scale(value, &o->scale, err);
-    case OPT_LAYOUT_SOURCE:
-        return read_sources(value, &o->allowed_sources, err);
-    case OPT_PALETTE:
-        o->palette = strcmp(value, "safe") == 0 ? AS_PALETTE_SAFE : AS_PALETTE_PHUSION;
-        return o->palette == AS_PALETTE_SAFE || strcmp(value, "phusion") == 0 ||
-               as_fail(err, AS_USAGE, "--palette '%s': give phusion or safe", value);
-    case OPT_MODE:
-        return read_mode(value, &o->mode, err);
-    case OPT_MAX_PAUSE:
-        return read_duration("max-pause", value, &o->max_pause_ns, err);
-    case OPT_MAX_HOLD:
-        return read_duration("max-hold", value, &o->max_hold_ns, err);
-    case OPT_MAX_MEMORY:
-        return read_size("max-memory", value, &o->max_memory, err);
-    case OPT_TIMEOUT:
-        return read_duration("timeout", value, &o->timeout_ns, err);
-    case OPT_WATCH:
-        return read_duration("watch", value, &o->watch_ns, err);
-    case OPT_FOR:
-        return read_duration("for", value, &o->for_ns, err);
-    case OPT_EXACT:
-        o->exact = true;
-        return true;
-    case OPT_RATES:
-        o->rates = value;
-        return true;
-    case OPT_STOP:
-        o->stop = true;
-        return true;
-    case OPT_UNTIL_EOF:
-        o->until_eof = true;
-        return true;
-    case OPT_ENTRY:
-        o->entry = true;
-        return true;
-    case OPT_ARENA:
-        return read_arena(value, &o->arena, err);
-    case OPT_FORCE:
-        o->force = true;
-        return true;
-    case OPT_FORECAST:
-        o->forecast = true;
-        return true;
-    case OPT_DEEP:
-        o->deep = true;
-        return true;
-    default:
-        return as_fail(err, AS_INTERNAL, "an unhandled option: %d", option);
-    }
+    bool safe = strcmp(text, "safe") == 0;
+    *(uint32_t *)field = safe ? AS_PALETTE_SAFE : AS_PALETTE_PHUSION;
+    return safe || strcmp(text, "phusion") == 0 ||
+           as_fail(err, AS_USAGE, "--%s '%s': give phusion or safe", row->name, text);
+}
+
+static bool read_text(const struct option_row *row, const char *text, void *field, struct as_error *err)
+{
+    (void)row, (void)err;
+    *(const char **)field = text;
+    return true;
+}
+
+#define FIELD(name) offsetof(struct as_options, name)
+static const struct option_row rows[] = {
+    {"help", 0, FIELD(help), NULL, 'h'},
+    {"output", AS_OPTION_OUTPUT, FIELD(output), read_text, 'o'},
+    {"json", AS_OPTION_JSON, FIELD(json), NULL, 0},
+    {"chunks", AS_OPTION_CHUNKS, FIELD(chunks), NULL, 0},
+    {"objects", AS_OPTION_OBJECTS, FIELD(objects), NULL, 0},
+    {"graph", AS_OPTION_GRAPH, FIELD(graph), NULL, 0},
+    {"events", AS_OPTION_EVENTS, FIELD(events), NULL, 0},
+    {"palette", AS_OPTION_PALETTE, FIELD(palette), read_palette, 0},
+    {"scale", AS_OPTION_SCALE, FIELD(scale), read_scale, 0},
+    {"force", 0, FIELD(force), NULL, 0},
+    {"timeout", AS_OPTION_INJECT | AS_OPTION_POLICY, FIELD(timeout_ns), read_duration, 0},
+    {"forecast", AS_OPTION_TRIM, FIELD(forecast), NULL, 0},
+    {"deep", AS_OPTION_TRIM, FIELD(deep), NULL, 0},
+    {"arena", AS_OPTION_TRIM, FIELD(arena), read_arena, 0},
+    {"watch", AS_OPTION_TRIM, FIELD(watch_ns), read_duration, 0},
+    {"max-hold", AS_OPTION_TRIM, FIELD(max_hold_ns), read_duration, 0},
+    {"for", AS_OPTION_PROFILE, FIELD(for_ns), read_duration, 0},
+    {"exact", AS_OPTION_PROFILE, FIELD(exact), NULL, 0},
+    {"rates", AS_OPTION_PROFILE, FIELD(rates), read_text, 0},
+    {"stop", AS_OPTION_PROFILE, FIELD(stop), NULL, 0},
+    {"until-eof", AS_OPTION_PROFILE, FIELD(until_eof), NULL, 0},
+    {"entry", AS_OPTION_PROFILE, FIELD(entry), NULL, 0},
+    {"layout-source", 0, FIELD(allowed_sources), read_sources, 0},
+    {"mode", 0, FIELD(mode), read_mode, 0},
+    {"max-pause", 0, FIELD(max_pause_ns), read_duration, 0},
+    {"max-memory", 0, FIELD(max_memory), read_size, 0},
+};
+enum { ROWS = sizeof rows / sizeof *rows, FIRST = 256 }; // FIRST: what getopt_long returns for the first row
+
+// The row of what getopt_long returned.
+static const struct option_row *row_of(int found)
+{
+    size_t i = 0;
+    while (found < FIRST && rows[i].letter != found)
+        i++;
+    return found < FIRST ? &rows[i] : &rows[found - FIRST];
+}
+
+static bool read_value(struct as_options *o, const struct option_row *row, const char *value, struct as_error *err)
+{
+    void *field = (char *)o + row->field;
+    if (row->read)
+        return row->read(row, value, field, err);
+    *(bool *)field = true;
+    return true;
 }
 
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err)
 {
+    struct option long_options[ROWS + 1] = {0};
+    for (int i = 0; i < ROWS; i++)
+        long_options[i] =
+            (struct option){rows[i].name, rows[i].read ? required_argument : no_argument, NULL, FIRST + i};
     *o = (struct as_options){.allowed_sources = AS_LAYOUT_ANY, .scale = 4};
     opterr = 0;
     optind = 0; // glibc begins anew, whatever it was in the middle of before
@@ -302,11 +210,11 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
         if (option == '?')
             return as_fail(err, AS_USAGE, "%s: unknown option '%s' (arenadump %s --help lists all)", argv[0], word,
                            argv[0]);
-        uint32_t bit = bit_of(option);
-        if (bit && !(takes & bit))
+        const struct option_row *row = row_of(option);
+        if (row->commands && !(takes & row->commands))
             return as_fail(err, AS_USAGE, "%s: the option '%s' belongs to another command (arenadump --help lists all)",
                            argv[0], word);
-        if (!read_value(o, option, optarg, err))
+        if (!read_value(o, row, optarg, err))
             return false;
     }
     if (o->help)
