@@ -58,15 +58,5 @@ bool as_sort_u64(uint64_t *values, size_t count, struct as_error *err)
 
 size_t as_lower_bound(const uint64_t *values, size_t count, uint64_t key)
 {
-    size_t low = 0;
-    while (count > 0) {
-        size_t half = count / 2;
-        if (values[low + half] < key) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    return low;
+    return AS_PARTITION_POINT(0, count, i, values[i] < key);
 }

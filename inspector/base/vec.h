@@ -30,6 +30,21 @@
         (vec)->count = 0;                                                                                              \
     } while (0)
 
+// The binary search: the first index of [low, high) for which a condition is false that holds for all before it and for none behind it;
+// `high` where it holds for all, `low` where there is none. The condition is an expression of `index`, which the search declares.
+#define AS_PARTITION_POINT(low, high, index, condition)                                                                \
+    __extension__({                                                                                                    \
+        size_t from_ = (low), to_ = (high);                                                                            \
+        while (from_ < to_) {                                                                                          \
+            size_t index = from_ + (to_ - from_) / 2;                                                                  \
+            if (condition)                                                                                             \
+                from_ = (index) + 1;                                                                                   \
+            else                                                                                                       \
+                to_ = index;                                                                                           \
+        }                                                                                                              \
+        from_;                                                                                                         \
+    })
+
 bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size, struct as_error *err);
 void as_vec_release(void **items, size_t *capacity, size_t item_size);
 

@@ -131,15 +131,9 @@ bool as_dwarf_index_finish(struct as_dwarf_index *x, struct as_error *err)
 
 static uint32_t scope_in(const struct as_dwarf_index *x, const struct as_scope_run *run, const void *die)
 {
-    uint32_t end = run->end < x->scopes.count ? run->end : (uint32_t)x->scopes.count, low = run->first, high = end;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (x->scopes.items[middle].die.address < die)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && x->scopes.items[low].die.address == die ? low : 0;
+    size_t end = run->end < x->scopes.count ? run->end : x->scopes.count;
+    size_t at = AS_PARTITION_POINT(run->first, end, i, x->scopes.items[i].die.address < die);
+    return at < end && x->scopes.items[at].die.address == die ? (uint32_t)at : 0;
 }
 
 uint32_t as_dwarf_scope_among(const struct as_dwarf_index *x, uint32_t first_run, const void *die)
@@ -152,15 +146,8 @@ uint32_t as_dwarf_scope_among(const struct as_dwarf_index *x, uint32_t first_run
 
 uint32_t as_dwarf_scope_of(const struct as_dwarf_index *x, const void *die)
 {
-    size_t low = 0, high = x->runs.count;
-    while (low < high) { // the first behind it
-        size_t middle = low + (high - low) / 2;
-        if (x->runs.items[middle].start <= die)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? scope_in(x, &x->runs.items[low - 1], die) : 0;
+    size_t behind = AS_PARTITION_POINT(0, x->runs.count, i, x->runs.items[i].start <= die);
+    return behind > 0 ? scope_in(x, &x->runs.items[behind - 1], die) : 0;
 }
 
 uint32_t as_dwarf_definition(const struct as_dwarf_index *x, uint32_t scope)
@@ -183,15 +170,8 @@ const struct as_dwarf_variable *as_dwarf_variable_at(const struct as_dwarf_index
                                                      uint64_t address)
 {
     const struct as_dwarf_variable key = {.address = address, .module = module, .local = local};
-    size_t low = 0, high = x->variables.count;
-    while (low < high) { // the first behind it
-        size_t middle = low + (high - low) / 2;
-        if (by_address(&x->variables.items[middle], &key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct as_dwarf_variable *v = low > 0 ? &x->variables.items[low - 1] : NULL;
+    size_t behind = AS_PARTITION_POINT(0, x->variables.count, i, by_address(&x->variables.items[i], &key) <= 0);
+    const struct as_dwarf_variable *v = behind > 0 ? &x->variables.items[behind - 1] : NULL;
     return v && v->local == local && v->module == module ? v : NULL;
 }
 
@@ -199,16 +179,9 @@ const struct as_dwarf_variable *as_dwarf_variable_at(const struct as_dwarf_index
 static bool search_derived(const struct as_dwarf_index *x, uint64_t hash, uint64_t least, uint64_t most, unsigned depth,
                            unsigned *steps)
 {
-    size_t low = 0, high = x->derivations.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (x->derivations.items[middle].base < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < x->derivations.count && x->derivations.items[low].base == hash; low++) {
-        const struct as_derivation *d = &x->derivations.items[low];
+    size_t at = AS_PARTITION_POINT(0, x->derivations.count, i, x->derivations.items[i].base < hash);
+    for (; at < x->derivations.count && x->derivations.items[at].base == hash; at++) {
+        const struct as_derivation *d = &x->derivations.items[at];
         if (++*steps > MOST_STEPS || depth > DEEPEST || (d->size > least && d->size <= most))
             return true;
         if (d->size <= most && search_derived(x, d->derived, least, most, depth + 1, steps))

@@ -309,17 +309,9 @@ bool as_objects_place(struct as_objects *o, const struct as_index *x, struct as_
 
 bool as_objects_has(const struct as_objects *o, uint64_t address)
 {
-    size_t low = 0, high = o->regions.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (address < o->regions.items[middle].start)
-            high = middle;
-        else if (address < o->regions.items[middle].end)
-            return true;
-        else
-            low = middle + 1;
-    }
-    return false;
+    const struct as_range *regions = o->regions.items;
+    size_t at = AS_PARTITION_POINT(0, o->regions.count, i, regions[i].end <= address);
+    return at < o->regions.count && address >= regions[at].start;
 }
 
 bool as_object_holds_nothing(const struct as_objects *o, uint32_t node, uint64_t offset, uint32_t to)

@@ -259,29 +259,14 @@ bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address)
 // The last of `count` places, each 1 KiB behind the one before, before which no more than `node` nodes begin.
 static uint64_t word_of(const struct as_index *x, uint64_t first, uint64_t count, uint32_t node)
 {
-    uint64_t low = 0, high = count;
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (as_index_word(x, first + (middle << AS_WORD_SHIFT))->before <= node)
-            low = middle;
-        else
-            high = middle;
-    }
-    return first + (low << AS_WORD_SHIFT);
+    size_t behind = AS_PARTITION_POINT(1, count, i, as_index_word(x, first + (i << AS_WORD_SHIFT))->before <= node);
+    return first + ((behind - 1) << AS_WORD_SHIFT);
 }
 
 // The last heap that begins at or before an address; the first, where none does.
 static const struct as_extent *extent_before(const struct as_index *x, uint64_t address)
 {
-    size_t low = 0, high = x->extents.count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (x->extents.items[middle].start <= address)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &x->extents.items[low];
+    return &x->extents.items[AS_PARTITION_POINT(1, x->extents.count, i, x->extents.items[i].start <= address) - 1];
 }
 
 bool as_index_is_behind(const struct as_index *x, uint64_t address)
@@ -291,17 +276,10 @@ bool as_index_is_behind(const struct as_index *x, uint64_t address)
 
 uint64_t as_index_address(const struct as_index *x, uint32_t node)
 {
-    size_t low = 0, high = x->extents.count;
     if (node >= x->count)
         return AS_UNKNOWN;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (as_index_at(x, x->extents.items[middle].start) <= node)
-            low = middle;
-        else
-            high = middle;
-    }
-    const struct as_extent *e = &x->extents.items[low];
+    size_t behind = AS_PARTITION_POINT(1, x->extents.count, i, as_index_at(x, x->extents.items[i].start) <= node);
+    const struct as_extent *e = &x->extents.items[behind - 1];
     uint64_t first = as_align_down(e->start, UINT64_C(1) << AS_WORD_SHIFT);
     uint64_t word = word_of(x, first, ((e->end - first) >> AS_WORD_SHIFT) + 1, node);
     uint32_t left = node - as_index_word(x, word)->before;

@@ -81,15 +81,7 @@ bool as_owners_find(struct as_owners *o, const struct as_roots *r, struct as_err
 
 uint32_t as_owner_of(const struct as_owners *o, uint32_t root)
 {
-    size_t low = 0, high = o->list.count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (o->list.items[middle].first <= root)
-            low = middle;
-        else
-            high = middle;
-    }
-    return (uint32_t)low;
+    return (uint32_t)AS_PARTITION_POINT(1, o->list.count, i, o->list.items[i].first <= root) - 1;
 }
 
 const char *as_owner_kind_name(const struct as_owner *o, const struct as_roots *r)

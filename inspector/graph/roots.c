@@ -127,19 +127,14 @@ static bool search_around(struct root_search *s, struct as_root_source source, b
     if (!added)
         return false;
     *added = source;
-    size_t low = 0, high = s->plan.kept_out.count;
-    while (low < high) { // the first part of malloc's that ends behind the start
-        size_t middle = low + (high - low) / 2;
-        if (s->plan.kept_out.items[middle].end <= source.start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const struct as_range *parts = s->plan.kept_out.items; // of malloc's
+    size_t count = s->plan.kept_out.count;
     uint64_t at = source.start;
-    for (; low < s->plan.kept_out.count && s->plan.kept_out.items[low].start < source.end; low++) {
-        if (s->plan.kept_out.items[low].start > at && !search_range(s, at, s->plan.kept_out.items[low].start, shared))
+    for (size_t i = AS_PARTITION_POINT(0, count, k, parts[k].end <= at); i < count && parts[i].start < source.end;
+         i++) {
+        if (parts[i].start > at && !search_range(s, at, parts[i].start, shared))
             return false;
-        at = s->plan.kept_out.items[low].end;
+        at = parts[i].end;
     }
     return at >= source.end || search_range(s, at, source.end, shared);
 }

@@ -215,14 +215,7 @@ void as_tls_free(struct as_tls *tls)
 
 const struct as_tls_block *as_tls_at(const struct as_tls *tls, uint64_t address)
 {
-    size_t low = 0, high = tls->blocks.count;
-    while (low < high) { // the first that begins behind the address
-        size_t middle = low + (high - low) / 2;
-        if (tls->blocks.items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct as_tls_block *b = low > 0 ? &tls->blocks.items[low - 1] : NULL;
+    size_t behind = AS_PARTITION_POINT(0, tls->blocks.count, i, tls->blocks.items[i].start <= address);
+    const struct as_tls_block *b = behind > 0 ? &tls->blocks.items[behind - 1] : NULL;
     return b && address - b->start < b->size ? b : NULL;
 }

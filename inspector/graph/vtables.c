@@ -56,18 +56,8 @@ void as_vtables_close(struct as_vtables *v)
 
 static bool is_data(const struct as_vtables *v, uint64_t address)
 {
-    size_t low = 0, high = v->data.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct as_range *r = &v->data.items[middle];
-        if (address < r->start)
-            high = middle;
-        else if (address >= r->end)
-            low = middle + 1;
-        else
-            return true;
-    }
-    return false;
+    size_t at = AS_PARTITION_POINT(0, v->data.count, i, v->data.items[i].end <= address);
+    return at < v->data.count && address >= v->data.items[at].start;
 }
 
 static size_t hash(uint64_t word, unsigned bits)

@@ -35,16 +35,10 @@ void as_page_users_close(struct as_page_users *u)
 const struct as_heap_record *as_page_users_heap(struct as_page_users *u, uint64_t address)
 {
     const struct as_heap_record *heaps = u->heaps.items;
-    size_t low = 0, high = u->heaps.count;
-    if (high == 0)
+    if (u->heaps.count == 0)
         return NULL;
-    if (address < heaps[u->heap].start || address >= heaps[u->heap].end) {
-        while (high - low > 1) {
-            size_t middle = low + (high - low) / 2;
-            *(heaps[middle].start <= address ? &low : &high) = middle;
-        }
-        u->heap = low;
-    }
+    if (address < heaps[u->heap].start || address >= heaps[u->heap].end)
+        u->heap = AS_PARTITION_POINT(1, u->heaps.count, i, heaps[i].start <= address) - 1;
     const struct as_heap_record *found = &heaps[u->heap];
     return address >= found->start && address < found->end ? found : NULL;
 }

@@ -35,19 +35,9 @@ static struct runtime_part part_at(struct as_store *s, size_t index)
 // The heap among [first, first + count), which are in order of address, that holds `address`; UINT32_MAX: none.
 static uint32_t heap_among(const struct as_store *s, uint32_t first, uint32_t count, uint64_t address)
 {
-    while (count > 0) {
-        uint32_t half = count / 2;
-        const struct as_heap_record *heap = &s->heaps.items[first + half];
-        if (address < heap->start) {
-            count = half;
-        } else if (address < heap->end) {
-            return first + half;
-        } else {
-            first += half + 1;
-            count -= half + 1;
-        }
-    }
-    return UINT32_MAX;
+    const struct as_heap_record *heaps = s->heaps.items;
+    size_t end = (size_t)first + count, at = AS_PARTITION_POINT(first, end, i, heaps[i].end <= address);
+    return at < end && address >= heaps[at].start ? (uint32_t)at : UINT32_MAX;
 }
 
 // The heap of malloc's that holds an address; UINT32_MAX: none. Each arena's stand in order, then the mmapped chunks: there are

@@ -5,16 +5,7 @@
 
 static size_t index_from(const as_span_vec *spans, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = spans->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (spans->items[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return AS_PARTITION_POINT(0, spans->count, i, spans->items[i].end <= address);
 }
 
 const struct as_span *as_span_from(const as_span_vec *spans, uint64_t address)

@@ -132,15 +132,8 @@ static void match_chunks(struct qt_reading *r)
 
 static struct array *find_array(struct qt_reading *r, uint32_t node)
 {
-    size_t first = 0, end = r->arrays.count;
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        if (r->arrays.items[middle].node < node)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first < r->arrays.count && r->arrays.items[first].node == node ? &r->arrays.items[first] : NULL;
+    size_t at = AS_PARTITION_POINT(0, r->arrays.count, i, r->arrays.items[i].node < node);
+    return at < r->arrays.count && r->arrays.items[at].node == node ? &r->arrays.items[at] : NULL;
 }
 
 // Behind the pointer to the array are where its elements begin and how many there are.

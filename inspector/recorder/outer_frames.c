@@ -2,6 +2,7 @@
 // Return addresses further out than a layout has offsets. A recursion of the same functions in another order leaves a
 // stack of the same depth: there they decide. Where they stand, the thread's last unwinding says, if its frames are
 // there still.
+#include "base/vec.h"
 #include "recorder/hot_path.h"
 #include "recorder/stack_memo.h"
 
@@ -10,15 +11,8 @@ const struct as_unwind_seen *as_recorder_outer_frame(const struct as_recorder_th
     if (!thread->before || thread->before->unwound.end != thread->high)
         return NULL;
     const struct as_unwind_last *last = &thread->before->unwound;
-    size_t low = AS_UNWIND_MOST - last->count, high = AS_UNWIND_MOST;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (last->frames[middle].sp < sp)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < AS_UNWIND_MOST && last->frames[low].sp == sp ? &last->frames[low] : NULL;
+    size_t at = AS_PARTITION_POINT(AS_UNWIND_MOST - last->count, AS_UNWIND_MOST, i, last->frames[i].sp < sp);
+    return at < AS_UNWIND_MOST && last->frames[at].sp == sp ? &last->frames[at] : NULL;
 }
 
 // All by which a frame is found.

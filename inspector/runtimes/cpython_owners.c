@@ -29,32 +29,17 @@ static uint64_t claim_block(struct as_py_count *c, size_t region, uint64_t addre
 // The region that holds `address`, beginning with a guess; region_count: none does.
 static size_t region_at(const struct as_py_count *c, uint64_t address, size_t guess)
 {
-    size_t low = 0, high = c->region_count;
-    if (guess < high && address - c->regions[guess].address < c->regions[guess].size)
+    if (guess < c->region_count && address - c->regions[guess].address < c->regions[guess].size)
         return guess;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (address < c->regions[middle].address)
-            high = middle;
-        else if (address - c->regions[middle].address < c->regions[middle].size)
-            return middle;
-        else
-            low = middle + 1;
-    }
-    return c->region_count;
+    size_t behind = AS_PARTITION_POINT(0, c->region_count, i, c->regions[i].address <= address);
+    bool holds = behind > 0 && address - c->regions[behind - 1].address < c->regions[behind - 1].size;
+    return holds ? behind - 1 : c->region_count;
 }
 
 // Takes the chunk whose application's part begins at `address`, if nobody has; returns its size, or 0.
 static uint64_t claim_chunk(struct as_py_count *c, uint64_t address)
 {
-    size_t low = 0, high = c->chunks.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->chunks.items[middle].address + AS_PY_CHUNK_HEADER < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = AS_PARTITION_POINT(0, c->chunks.count, i, c->chunks.items[i].address + AS_PY_CHUNK_HEADER < address);
     // With PYTHONMALLOC=debug there are two prefixes: of Python's own allocator, and of its use of malloc.
     if (low > 0 && (low == c->chunks.count || c->chunks.items[low].address + AS_PY_CHUNK_HEADER != address) &&
         c->chunks.items[low - 1].address + AS_PY_CHUNK_HEADER + 2 * AS_PY_DEBUG_PREFIX == address)

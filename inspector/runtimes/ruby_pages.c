@@ -3,16 +3,7 @@
 
 bool as_ruby_in_pages(const struct as_store *s, uint64_t address)
 {
-    size_t low = 0, high = s->ruby.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct as_ruby_page_record *page = &s->ruby.items[middle];
-        if (address < page->address)
-            high = middle;
-        else if (address - page->address < page->size)
-            return true;
-        else
-            low = middle + 1;
-    }
-    return false;
+    const struct as_ruby_page_record *pages = s->ruby.items;
+    size_t behind = AS_PARTITION_POINT(0, s->ruby.count, i, pages[i].address <= address);
+    return behind > 0 && address - pages[behind - 1].address < pages[behind - 1].size;
 }

@@ -62,16 +62,10 @@ void as_functions_sort(struct as_functions *f)
 const char *as_functions_at(const struct as_functions *f, uint64_t address)
 {
     enum { BACK = 64 }; // functions that begin in another one, as .cold parts and aliases of a part do
-    size_t low = 0;
-    for (size_t count = f->list.count; count > 0;) {
-        size_t half = count / 2;
-        bool before = f->list.items[low + half].start <= address;
-        low += before ? half + 1 : 0;
-        count = before ? count - half - 1 : half;
-    }
-    for (size_t i = low; i > 0 && low - i < BACK; i--) {
+    size_t behind = AS_PARTITION_POINT(0, f->list.count, i, f->list.items[i].start <= address);
+    for (size_t i = behind; i > 0 && behind - i < BACK; i--) {
         const struct as_function *found = &f->list.items[i - 1];
-        if (address < found->end || (found->end == found->start && i == low))
+        if (address < found->end || (found->end == found->start && i == behind))
             return as_strings_at(&f->names, found->name);
     }
     return NULL;

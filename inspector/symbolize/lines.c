@@ -57,14 +57,8 @@ static void sort(struct as_lines_range *items, size_t count)
 static const struct as_lines_range *range_at(const struct as_lines_range *items, size_t count, uint64_t address)
 {
     enum { BACK = 64 };
-    size_t low = 0;
-    while (count > 0) {
-        size_t half = count / 2;
-        bool before = items[low + half].start <= address;
-        low += before ? half + 1 : 0;
-        count = before ? count - half - 1 : half;
-    }
-    for (size_t i = low; i > 0 && low - i < BACK; i--)
+    size_t behind = AS_PARTITION_POINT(0, count, i, items[i].start <= address);
+    for (size_t i = behind; i > 0 && behind - i < BACK; i--)
         if (address < items[i - 1].end)
             return &items[i - 1];
     return NULL;

@@ -4,16 +4,7 @@
 
 size_t as_target_mapping_from(const struct as_target *t, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = t->mappings.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->mappings.items[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return AS_PARTITION_POINT(0, t->mappings.count, i, t->mappings.items[i].end <= address);
 }
 
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address)

@@ -4,16 +4,5 @@
 
 size_t as_residency_run_from(const struct as_target *t, uint64_t address)
 {
-    size_t low = 0;
-    size_t count = t->residency.runs.count;
-    while (count > 0) {
-        size_t half = count / 2;
-        if (t->residency.runs.items[low + half].end <= address) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    return low;
+    return AS_PARTITION_POINT(0, t->residency.runs.count, i, t->residency.runs.items[i].end <= address);
 }

@@ -29,17 +29,7 @@ static const uint64_t MOST_BYTES = UINT64_C(1) << 40; // of address space in the
 // The region that holds an address, or the next one.
 static size_t region_from(const struct as_trim_pass *p, uint64_t address)
 {
-    size_t low = 0;
-    for (size_t count = p->regions.count; count > 0;) {
-        size_t half = count / 2;
-        if (p->regions.items[low + half].end <= address) {
-            low += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
-    return low;
+    return AS_PARTITION_POINT(0, p->regions.count, i, p->regions.items[i].end <= address);
 }
 
 // Asks the kernel in steps: while it answers, mmap and brk wait, and malloc calls them under its locks.

@@ -22,19 +22,10 @@ bool as_trim_owns(struct as_trim_pass *p, uint64_t address, uint64_t length)
 {
     const struct as_range *r = p->memory.items;
     if (p->last_range >= p->memory.count || address < r[p->last_range].start || address >= r[p->last_range].end) {
-        size_t low = 0;
-        for (size_t count = p->memory.count; count > 0;) {
-            size_t half = count / 2;
-            if (r[low + half].end <= address) {
-                low += half + 1;
-                count -= half + 1;
-            } else {
-                count = half;
-            }
-        }
-        if (low == p->memory.count || address < r[low].start)
+        size_t at = AS_PARTITION_POINT(0, p->memory.count, i, r[i].end <= address);
+        if (at == p->memory.count || address < r[at].start)
             return false;
-        p->last_range = low;
+        p->last_range = at;
     }
     return length <= r[p->last_range].end - address;
 }

@@ -20,15 +20,7 @@ enum { STEPS_PER_RECORD = 64 };
 // The first mapping that ends behind `address`.
 static uint64_t mapping_from(const struct as_view *v, uint64_t address)
 {
-    uint64_t low = 0, high = v->mapping_count;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (v->mappings[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return AS_PARTITION_POINT(0, v->mapping_count, i, v->mappings[i].end <= address);
 }
 
 // A part of a runtime's heap, [start, end), to the mappings that it lies in. A mapping that lies in it wholly is all the

@@ -5,6 +5,8 @@
 // caller: the function with a tag's label that calls the loop.
 #include "recorder/ruby/ruby.h"
 
+#include "base/vec.h"
+
 #include <setjmp.h>
 #include <string.h>
 
@@ -107,18 +109,12 @@ static bool function_at(uintptr_t instruction, uintptr_t *start, uintptr_t *end)
         as_inner_half(header) != UNWIND_ENCODINGS)
         return false;
     const struct function_place *places = (const void *)(header + UNWIND_HEADER);
-    size_t low = 0, high = as_inner_half(header + 8);
-    if (high == 0 || high > (as_cruby.end - header) / sizeof *places)
+    size_t count = as_inner_half(header + 8);
+    if (count == 0 || count > (as_cruby.end - header) / sizeof *places)
         return false;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (header + (uintptr_t)places[middle].start <= instruction)
-            low = middle;
-        else
-            high = middle;
-    }
-    uintptr_t entry = header + (uintptr_t)places[low].entry;
-    *start = header + (uintptr_t)places[low].start;
+    size_t at = AS_PARTITION_POINT(1, count, i, header + (uintptr_t)places[i].start <= instruction) - 1;
+    uintptr_t entry = header + (uintptr_t)places[at].entry;
+    *start = header + (uintptr_t)places[at].start;
     if (*start > instruction || *start < as_cruby.code || entry < as_cruby.start || entry > as_cruby.end - ENTRY_READ)
         return false;
     *end = *start + as_inner_half(entry + ENTRY_RANGE);

@@ -27,19 +27,9 @@ size_t as_core_pread(const struct as_core *c, uint64_t offset, void *buffer, siz
 
 const struct as_segment *as_core_segment_at(const struct as_core *c, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = c->segments.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct as_segment *s = &c->segments.items[middle];
-        if (address < s->start)
-            high = middle;
-        else if (address >= s->end)
-            low = middle + 1;
-        else
-            return s;
-    }
-    return NULL;
+    const struct as_segment *segments = c->segments.items;
+    size_t at = AS_PARTITION_POINT(0, c->segments.count, i, segments[i].end <= address);
+    return at < c->segments.count && address >= segments[at].start ? &segments[at] : NULL;
 }
 
 uint64_t as_core_stored(const struct as_core *c, const struct as_segment *s)
