@@ -3,6 +3,7 @@
 #include "agent/policy.h"
 #include "target/procfs.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 // The tables have no pointers in them: each would be a relocation, and a word that the loader writes, besides.
@@ -24,45 +25,22 @@ static const struct unit *units_of(enum unit_kind kind)
     return kind == TIME ? times : kind == SIZE ? sizes : numbers;
 }
 
-enum as_policy_word { EVERY, MIN, PERCENT, PRESSURE, IDLE, DISTANCE, BACKOFF, MAX_HOLD };
+#define FIELD(name) offsetof(struct arenascope_policy, name)
 static const struct {
     char name[12];
-    uint8_t word;  // as_policy_word
-    uint8_t units; // unit_kind
+    uint8_t units;    // unit_kind
+    uint8_t field;    // offset of a uint64_t of the policy
+    uint16_t divisor; // of the value: the policy has the pressure in microseconds
 } words[] = {
-    {"every", EVERY, TIME}, {"min", MIN, SIZE},           {"percent", PERCENT, NUMBER}, {"pressure", PRESSURE, TIME},
-    {"idle", IDLE, TIME},   {"distance", DISTANCE, TIME}, {"backoff", BACKOFF, NUMBER}, {"max-hold", MAX_HOLD, TIME},
+    {"every", TIME, FIELD(every), 1},
+    {"min", SIZE, FIELD(min_bytes), 1},
+    {"percent", NUMBER, FIELD(min_percent), 1},
+    {"pressure", TIME, FIELD(pressure), 1000},
+    {"idle", TIME, FIELD(idle), 1},
+    {"distance", TIME, FIELD(min_distance), 1},
+    {"backoff", NUMBER, FIELD(back_off), 1},
+    {"max-hold", TIME, FIELD(trim.max_hold), 1},
 };
-
-static void set(struct arenascope_policy *p, enum as_policy_word word, uint64_t value)
-{
-    switch (word) {
-    case EVERY:
-        p->every = value;
-        break;
-    case MIN:
-        p->min_bytes = value;
-        break;
-    case PERCENT:
-        p->min_percent = value;
-        break;
-    case PRESSURE:
-        p->pressure = value / 1000; // microseconds
-        break;
-    case IDLE:
-        p->idle = value;
-        break;
-    case DISTANCE:
-        p->min_distance = value;
-        break;
-    case BACKOFF:
-        p->back_off = value;
-        break;
-    case MAX_HOLD:
-        p->trim.max_hold = value;
-        break;
-    }
-}
 
 // A number and its unit, "64M"; with a fraction, "0.5s".
 static bool read_value(const char *text, size_t length, const struct unit *units, uint64_t *value)
@@ -104,7 +82,7 @@ static bool read_word(const char *text, size_t length, struct arenascope_policy 
                            words[i].units == TIME   ? "a time (5ms, 0.5s, 2m)"
                            : words[i].units == SIZE ? "a size (64M, 1.5G)"
                                                     : "a number");
-        set(out, words[i].word, value);
+        *(uint64_t *)(void *)((char *)out + words[i].field) = value / words[i].divisor;
         return true;
     }
     return as_fail(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A trace: what a process had at most, when, and who allocated it; or its events, one line each.
+#define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/stacks.h"
@@ -10,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SITES = 20, PATH_COLUMNS = 80, TEXT_SIZE = 4 * PATH_COLUMNS + 1 };
@@ -49,38 +51,17 @@ static bool add_modules(struct trace_reading *r, struct as_error *err)
     return true;
 }
 
-static bool comes_before(const struct trace_reading *r, uint32_t a, uint32_t b)
+// Most bytes at the peak first, then most that was allocated.
+static int by_peak(const void *a, const void *b, void *reading)
 {
-    const struct as_trace_site *x = &r->account.sites.items[a], *y = &r->account.sites.items[b];
+    const struct as_trace_site *sites = ((const struct trace_reading *)reading)->account.sites.items;
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    const struct as_trace_site *x = &sites[left], *y = &sites[right];
     if (x->peak.bytes != y->peak.bytes)
-        return x->peak.bytes > y->peak.bytes;
-    return x->allocated.bytes != y->allocated.bytes ? x->allocated.bytes > y->allocated.bytes : a < b;
-}
-
-static void sink(struct trace_reading *r, size_t at, size_t count)
-{
-    uint32_t *items = r->order.items, moving = items[at];
-    for (size_t below; (below = 2 * at + 1) < count; at = below) {
-        if (below + 1 < count && comes_before(r, items[below], items[below + 1]))
-            below++;
-        if (!comes_before(r, moving, items[below]))
-            break;
-        items[at] = items[below];
-    }
-    items[at] = moving;
-}
-
-// A heap sort: of a stack there may be a quarter of a million, and libc's qsort has no context.
-static void sort_sites(struct trace_reading *r)
-{
-    for (size_t i = r->order.count; i > 0; i--)
-        sink(r, i - 1, r->order.count);
-    for (size_t end = r->order.count; end > 1; end--) {
-        uint32_t last = r->order.items[0];
-        r->order.items[0] = r->order.items[end - 1];
-        r->order.items[end - 1] = last;
-        sink(r, 0, end - 1);
-    }
+        return x->peak.bytes > y->peak.bytes ? -1 : 1;
+    if (x->allocated.bytes != y->allocated.bytes)
+        return x->allocated.bytes > y->allocated.bytes ? -1 : 1;
+    return left < right ? -1 : left > right;
 }
 
 // The line of interpreted code that a frame is.
@@ -146,7 +127,8 @@ static bool prepare(struct trace_reading *r, struct as_error *err)
 {
     if (!as_trace_account(&r->account, &r->trace, err) || !add_modules(r, err) || !add_sites(r, err))
         return false;
-    sort_sites(r);
+    if (r->order.count > 0)
+        qsort_r(r->order.items, r->order.count, sizeof *r->order.items, by_peak, r);
     r->snapshot.from_dump = true;
     r->snapshot.view = as_store_view(&r->store);
     r->printing = (struct as_stack_printing){.view = &r->snapshot.view, .err = err, .ok = true};

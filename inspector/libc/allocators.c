@@ -243,27 +243,17 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
 
 const char *as_malloc_kind_name(enum as_malloc_kind kind)
 {
-    switch (kind) {
-    case AS_MALLOC_GLIBC:
-        return "glibc";
-    case AS_MALLOC_JEMALLOC:
-        return "jemalloc";
-    case AS_MALLOC_TCMALLOC:
-        return "tcmalloc";
-    case AS_MALLOC_MIMALLOC:
-        return "mimalloc";
-    case AS_MALLOC_MUSL:
-        return "musl";
-    case AS_MALLOC_ASAN:
-        return "asan";
-    case AS_MALLOC_VALGRIND:
-        return "valgrind";
-    case AS_MALLOC_GO:
-        return "go";
-    case AS_MALLOC_PARTITIONALLOC:
-        return "partitionalloc";
-    case AS_MALLOC_UNKNOWN:
-        break;
-    }
-    return "unknown";
+    static const char names[][16] = {
+        [AS_MALLOC_UNKNOWN] = "unknown",
+        [AS_MALLOC_GLIBC] = "glibc",
+        [AS_MALLOC_JEMALLOC] = "jemalloc",
+        [AS_MALLOC_TCMALLOC] = "tcmalloc",
+        [AS_MALLOC_MIMALLOC] = "mimalloc",
+        [AS_MALLOC_MUSL] = "musl",
+        [AS_MALLOC_ASAN] = "asan",
+        [AS_MALLOC_VALGRIND] = "valgrind",
+        [AS_MALLOC_GO] = "go",
+        [AS_MALLOC_PARTITIONALLOC] = "partitionalloc",
+    };
+    return names[kind < sizeof names / sizeof *names ? kind : AS_MALLOC_UNKNOWN];
 }

@@ -27,31 +27,17 @@ static const struct as_finder finders[] = {
 enum { FINDERS = sizeof finders / sizeof *finders };
 
 // The kind of record of an allocator that answers malloc; 0: glibc's, or there is none (Go).
-static uint32_t kind_of(enum as_malloc_kind answering)
-{
-    switch (answering) {
-    case AS_MALLOC_JEMALLOC:
-        return AS_RUNTIME_JEMALLOC;
-    case AS_MALLOC_TCMALLOC:
-        return AS_RUNTIME_TCMALLOC;
-    case AS_MALLOC_MIMALLOC:
-        return AS_RUNTIME_MIMALLOC;
-    case AS_MALLOC_MUSL:
-        return AS_RUNTIME_MUSL;
-    case AS_MALLOC_PARTITIONALLOC:
-        return AS_RUNTIME_PARTITIONALLOC;
-    case AS_MALLOC_ASAN:
-        return AS_RUNTIME_ASAN;
-    case AS_MALLOC_VALGRIND:
-        return AS_RUNTIME_VALGRIND;
-    case AS_MALLOC_UNKNOWN:
-        return AS_RUNTIME_UNKNOWN_MALLOC;
-    case AS_MALLOC_GLIBC:
-    case AS_MALLOC_GO:
-        break;
-    }
-    return 0;
-}
+static const uint8_t kinds[] = {
+    [AS_MALLOC_JEMALLOC] = AS_RUNTIME_JEMALLOC,
+    [AS_MALLOC_TCMALLOC] = AS_RUNTIME_TCMALLOC,
+    [AS_MALLOC_MIMALLOC] = AS_RUNTIME_MIMALLOC,
+    [AS_MALLOC_MUSL] = AS_RUNTIME_MUSL,
+    [AS_MALLOC_ASAN] = AS_RUNTIME_ASAN,
+    [AS_MALLOC_VALGRIND] = AS_RUNTIME_VALGRIND,
+    [AS_MALLOC_GO] = 0,
+    [AS_MALLOC_PARTITIONALLOC] = AS_RUNTIME_PARTITIONALLOC,
+    [AS_MALLOC_UNKNOWN] = AS_RUNTIME_UNKNOWN_MALLOC,
+};
 
 bool as_finders_call_first(const struct as_finder_input *in)
 {
@@ -63,7 +49,7 @@ bool as_finders_call_first(const struct as_finder_input *in)
 
 bool as_finders_call(const struct as_finder_input *in)
 {
-    uint32_t kind = kind_of(in->malloc->kind);
+    uint32_t kind = kinds[in->malloc->kind];
     bool located = kind == 0;
     for (size_t i = 0; i < FINDERS; i++) {
         const struct as_finder *f = &finders[i];
