@@ -21,11 +21,11 @@ $(VENV)/built build-static-amd64 build-static-arm64: export CCACHE_NOHASHDIR := 
 unexport PYTHONDONTWRITEBYTECODE
 
 # Whatever the C program or the Python package is made from.
-SOURCES := $(shell find inspector visualize tests/unit tests/support scripts/records scripts/rows setup.py pyproject.toml meson.build meson_options.txt \
+SOURCES := $(shell find inspector visualize tests/unit tests/support scripts/records setup.py pyproject.toml meson.build meson_options.txt \
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
-PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/rows scripts/wrap-docs scripts/words
+PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/wrap-docs scripts/words
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
 .PHONY: build deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean

@@ -124,7 +124,7 @@ def test_only_the_table_names_a_row(tmp_path: Path) -> None:
 @pytest.mark.check
 def test_header_is_the_tables(tmp_path: Path) -> None:
     header = tmp_path / "arenascope.h"
-    subprocess.run([ROOT / "scripts/rows", "header", header], check=True)
+    subprocess.run([ROOT / "scripts/records", "header", header], check=True)
     struct = re.search(r"struct arenascope_summary \{(.*?)\n\};", header.read_text(), re.DOTALL)
     assert struct
     fields = [name for name in re.findall(r"uint64_t (\w+); /\*", struct[1]) if name in rows.BY_NAME]
@@ -132,7 +132,7 @@ def test_header_is_the_tables(tmp_path: Path) -> None:
 
 
 def test_installed_header_lays_the_summary_out_as_the_source_does(tmp_path: Path) -> None:
-    subprocess.run([ROOT / "scripts/rows", "header", tmp_path / "arenascope.h"], check=True)
+    subprocess.run([ROOT / "scripts/records", "header", tmp_path / "arenascope.h"], check=True)
     names = [*(row.name for row in rows.ALL), "size", "rss", "arenas", "exact", "ruby_page_count", "ruby_free_slots"]
     printed = "".join(f'    printf("%zu\\n", offsetof(struct arenascope_summary, {name}));\n' for name in names)
     text = f'#include "arenascope.h"\n#include <stdio.h>\nint main(void)\n{{\n{printed}}}\n'
@@ -172,8 +172,8 @@ def test_planted_row_is_on_every_surface(planted: Path, planted_arenadump: Path,
     assert page.count('<span class="meaning">for the test') == 1
     dtype = run(sys.executable, "-c", "from arenascope import rows; print(rows.ALL[-1].name)")
     assert dtype.split()[-1] == "planted"
-    script = ROOT / "scripts/rows"
-    run(script, "header", tmp_path / "arenascope.h", "--table", planted / "inspector/model/rows.def")
+    script = ROOT / "scripts/records"
+    run(script, "header", tmp_path / "arenascope.h", "--tables", planted / "inspector/model")
     assert "uint64_t planted; /* for the test's sake */" in (tmp_path / "arenascope.h").read_text()
     ledger = json.loads(run(sys.executable, "-m", "arenascope", "schema", "summary"))["$defs"]["Resident"]
     assert ledger["required"][-1] == "planted"
