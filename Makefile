@@ -157,9 +157,9 @@ sanitize:
 	scripts/install-deps build demo
 	scripts/sanitize-agent build-sanitized
 
-# BENCH: some of the programs of bench/. Each writes its rows in docs/benchmarks.md.
-BENCH = startup run report timeline_page trim recorder profile_size snapshots polls servers
-BENCH_RUN = $(if $(filter $(1),$(BENCH)),$(VENV)/bin/python bench/$(1).py --page docs/benchmarks.md $(2))
+# BENCH: some of the programs of bench/. Each writes its rows in a page of docs/.
+BENCH = startup run report timeline_page trim recorder profile_size snapshots polls servers rows held
+BENCH_RUN = $(if $(filter $(1),$(BENCH)),$(VENV)/bin/python bench/$(1).py --page docs/$(or $(3),benchmarks).md $(2))
 bench:
 	scripts/install-deps build test bench
 	$(MAKE) --no-print-directory build
@@ -174,6 +174,8 @@ bench:
 	$(call BENCH_RUN,snapshots,$(BENCH_SNAPSHOTS_ARGS))
 	$(call BENCH_RUN,polls)
 	$(call BENCH_RUN,servers,$(BENCH_SERVERS_ARGS))
+	$(call BENCH_RUN,rows,,findings)
+	$(call BENCH_RUN,held,,recognisers)
 
 # The tests on Debian's kernels and on other processors, emulated: an hour or more. VM_KERNELS, VM_PROCESSORS, VM_CHECKS: some of them, with commas.
 vm:

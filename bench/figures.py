@@ -94,8 +94,13 @@ def publish(page: Path | None, name: str, figures: Iterable[Figure]) -> None:
         shown.add_row(*row.values())
     Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
     if page:
-        of = {"commit": marked.commit(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "machine": machine()}
-        page.write_text(table_of(name).replaced(page.read_text(), [row | of for row in rows]))
+        write(page, table_of(name), rows)
+
+
+def write(page: Path, table: marked.Table, rows: Iterable[marked.Row]) -> None:
+    """Writes rows into a table of a page, with where and when they were measured; its other rows stay."""
+    of = {"commit": marked.commit(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "machine": machine()}
+    page.write_text(table.replaced(page.read_text(), [row | of for row in rows]))
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:

@@ -1,29 +1,26 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How much of what well-known programs hold has a type and an owner: prints a line of docs/owners.md for each.
+"""How much of what well-known programs hold has a type and an owner (`make bench`).
 
-    bench/held.py            all that are installed
-    bench/held.py ruby gdb   these
+    held.py            all that are installed
+    held.py ruby gdb   these
 
 The programs, and what they hold, are those of rows.py, and gdb, clang, git, and Python with numpy.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rows
+from tools import marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LEAST = 0.5  # per cent: evidence for less is not printed
 LARGE = (
@@ -97,9 +94,15 @@ PROGRAMS = {
 }
 
 
-def line(name: str, answer: dict[str, Any]) -> str:
-    """A line of the table."""
+COLUMNS = ("program", "in use, MiB", "typed, %", "by evidence", "one owner, %", "a stack, %", "several, %", "lost, %")
+TABLE = marked.Table("bench", "held", (*COLUMNS, "commit", "date"))
+
+
+def row(answer: dict[str, Any]) -> tuple[str, ...]:
+    """Shares of all bytes in use."""
     total = answer["graph"]["bytes"]
+    if not total:
+        raise rows.MissingError("glibc has no chunk in use")
     types: Counter[str] = Counter()
     owners: Counter[str] = Counter()
     for branch in answer["branches"]:
@@ -110,30 +113,9 @@ def line(name: str, answer: dict[str, Any]) -> str:
     stacks = sum(owners.pop(kind, 0) for kind in ("stack", "registers", "frames"))
     share = {kind: 100 * held / total for kind, held in types.most_common() if kind != "none"}
     named = ", ".join(f"{kind} {part:.1f}" for kind, part in share.items() if part >= LEAST)
-    one, lost = sum(owners.values()), answer["unreached"]
-    parts = " | ".join(f"{100 * held / total:.1f}" for held in (one, stacks, several, lost))
-    return f"| {name} | {total / (1 << 20):.1f} | {sum(share.values()):.1f} | {named} | {parts} |"
-
-
-def main() -> int:
-    print("| program | in use, MiB | typed, % | by evidence | one owner, % | a stack, % | several, % | lost, % |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in sys.argv[1:] or PROGRAMS:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                with PROGRAMS[name](Path(folder)) as pid:
-                    command = [rows.ARENADUMP, "owners", "--json", str(pid)]
-                    done = subprocess.run(command, capture_output=True, text=True, check=False)
-            except rows.MissingError as reason:
-                print(f"{name}: {reason}", file=sys.stderr)
-                continue
-            answer = json.loads(done.stdout) if done.returncode == 0 else None
-            if answer and answer["graph"]["bytes"]:
-                print(line(name, answer), flush=True)
-            else:
-                print(f"{name}: {done.stderr.strip() or 'glibc has no chunk in use'}", file=sys.stderr)
-    return 0
+    parts = (sum(owners.values()), stacks, several, answer["unreached"])
+    return f"{total / (1 << 20):.1f}", f"{sum(share.values()):.1f}", named, *(f"{100 * p / total:.1f}" for p in parts)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    rows.measure(TABLE, PROGRAMS, ["owners"], row)

@@ -187,17 +187,15 @@ def figures_of_memory(name: str, how: str, found: dict[str, float]) -> list[Figu
 
 
 def figures_of_time(least: dict[str, dict[str, float]]) -> list[Figure]:
-    """Each way's median of all programs first, then each program's."""
+    """Each way's median of all programs, with each program's."""
     figures = []
     for how in [*MODES, *profilers.LIBRARIES]:
-        of = {name: (taken[how], taken["plain"]) for name, taken in least.items() if how in taken}
-        if of:
-            ratios = [taken / plain for taken, plain in of.values()]
+        ratios = {name: taken[how] / taken["plain"] for name, taken in least.items() if how in taken}
+        if ratios:
             limit = Limit(1, "the program alone", GOALS.get(how))
-            figures.append(Figure(f"{how}: the median of {' + '.join(of)}", ratios, "times", limit))
-        figures += [
-            Figure(f"{how}: {name}", taken, "s", Limit(plain, "alone", None)) for name, (taken, plain) in of.items()
-        ]
+            each = "; ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+            what = f"{how}: the median of {' + '.join(ratios)}"
+            figures.append(Figure(what, list(ratios.values()), "times", limit, f"({each})"))
     return figures
 
 

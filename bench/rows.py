@@ -1,11 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which rows hold the memory of well-known programs.
+"""Which rows hold the memory of well-known programs (`make bench`): starts each, fills it, inspects it.
 
-Starts each, fills it, snapshots, prints a line of docs/findings.md.
-
-    bench/rows.py            all that are installed
-    bench/rows.py java node  these
+    rows.py            all that are installed
+    rows.py java node  these
 
 Servers listen on sockets in a directory of their own, and use no network.
 """
@@ -21,12 +18,14 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
+
+from figures import ROOT, parser, write
+from tools import marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[1]
 ARENADUMP = os.environ.get("ARENADUMP", str(ROOT / ".venv/bin/arenadump"))
 HOLDS = ROOT / "tests/programs"
 PATIENCE = 120  # seconds
@@ -179,29 +178,47 @@ PROGRAMS = {
 }
 
 
-def line(name: str, summary: dict[str, Any]) -> str:
-    """A line of the table: the rows by their share of Rss, largest first."""
+TABLE = marked.Table("bench", "rows", ("program", "Rss, MiB", "other_anon, %", "rows, % of Rss", "commit", "date"))
+
+
+def row(summary: dict[str, Any]) -> tuple[str, ...]:
+    """The rows by their share of Rss, largest first."""
     ledger, rss = summary["ledger"], summary["kernel"]["rss"]
-    held = sorted(((bytes_ or 0, row) for row, bytes_ in ledger.items()), reverse=True)
-    shares = ", ".join(f"{row} {100 * bytes_ / rss:.1f}" for bytes_, row in held if bytes_ >= LEAST * rss)
+    held = sorted(((bytes_ or 0, name) for name, bytes_ in ledger.items()), reverse=True)
+    shares = ", ".join(f"{name} {100 * bytes_ / rss:.1f}" for bytes_, name in held if bytes_ >= LEAST * rss)
     other = "unknown" if ledger["other_anon"] is None else f"{100 * ledger['other_anon'] / rss:.1f}"
-    return f"| {name} | {rss / (1 << 20):.1f} | {other} | {shares} |"
+    return f"{rss / (1 << 20):.1f}", other, shares
 
 
-def main() -> int:
-    print("| program | Rss, MiB | other_anon, % | rows, % of Rss |\n|---|---|---|---|")
-    for name in sys.argv[1:] or PROGRAMS:
+def ask(words: list[str], pid: int) -> dict[str, Any]:
+    """What arenadump says of a process."""
+    done = subprocess.run([ARENADUMP, *words, "--json", str(pid)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingError(done.stderr.strip())
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def measure(
+    table: marked.Table, programs: dict[str, Any], words: list[str], cells: Callable[[dict[str, Any]], tuple[str, ...]]
+) -> None:
+    """Prints the row of each program that the command line names, and writes them into the page."""
+    arguments = parser(__doc__)
+    arguments.add_argument("programs", nargs="*", choices=[[], *programs], metavar="PROGRAM")
+    options = arguments.parse_args()
+    made = []
+    for name in options.programs or programs:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                with PROGRAMS[name](Path(folder)) as pid:
-                    done = subprocess.run(
-                        [ARENADUMP, "summary", "--json", str(pid)], capture_output=True, text=True, check=True
-                    )
-                print(line(name, json.loads(done.stdout)), flush=True)
+                with programs[name](Path(folder)) as pid:
+                    made.append(dict(zip(table.columns, (name, *cells(ask(words, pid))))))
             except MissingError as reason:
                 print(f"{name}: {reason}", file=sys.stderr)
-    return 0
+            else:
+                print(" | ".join(made[-1].values()), flush=True)
+    if options.page:
+        write(options.page, table, made)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(TABLE, PROGRAMS, ["summary"], row)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tools.paths import ROOT
 
 END = "<!-- to here -->"
-WRITTEN = ("docs/benchmarks.md", "docs/kernels.md", "docs/testing.md")  # the pages with such tables
+WRITTEN = tuple(f"docs/{name}.md" for name in ("benchmarks", "findings", "kernels", "recognisers", "testing"))
 CELL = re.compile(r"(?<!\\)\|")  # what divides two of them
 
 Row = dict[str, str]  # its cells by the names of the columns
