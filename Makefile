@@ -28,9 +28,14 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/wrap-docs scripts/words
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build ready deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
 
 build: $(VENV)/built
+
+# What the targets below need.
+ready:
+	scripts/install-deps build test
+	$(MAKE) --no-print-directory build
 
 deps:
 	scripts/install-deps build demo test experiments lint fuzz
@@ -51,38 +56,28 @@ check: build
 	$(VENV)/bin/python -m pytest --tier check $(SPREAD) $(PYTEST_ARGS)
 
 # What comes before a merge: all but the parts of `make nightly`.
-test:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+test: ready
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	$(VENV)/bin/python -m pytest --tier test $(SPREAD) $(PYTEST_ARGS)
 
 # PART: some of the parts that docs/testing.md lists; without it, all of them, one after the other: a night and a day.
-nightly:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+nightly: ready
 	$(VENV)/bin/python tests/tools/nightly.py $(PART)
 
 # Plants the faults of tests/mutants.txt in a copy of the source, one at a time: each must fail a test. ONLY: folders, or parts of lines; one
 # with spaces has quotes of its own (ONLY="'return x'").
-mutants:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+mutants: ready
 	$(VENV)/bin/python tests/tools/mutants.py $(ONLY)
 
 # The threads of the inspector under ThreadSanitizer: a finding fails the test that met it.
-tsan:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+tsan: ready
 	test -d build-tsan || meson setup build-tsan -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Dtests=false
 	ninja -C build-tsan inspector/cli/arenadump
 	cd tests && TSAN_OPTIONS=halt_on_error=1:exitcode=66 ARENADUMP="$(CURDIR)/build-tsan/inspector/cli/arenadump" \
 		../$(VENV)/bin/python -m pytest inspector/test_truth.py inspector/test_modes.py runtimes/test_python_objects.py -k 'bookworm or several_threads'
 
 # MINUTES=600, INJECTIONS=20000, ROUNDS=10000, DAYS=10 and PROFILES=3000 for a night.
-soak:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+soak: ready
 	$(VENV)/bin/python tests/soaks/soak.py --minutes $(or $(MINUTES),30)
 	$(VENV)/bin/python tests/soaks/soak_inject.py --injections $(or $(INJECTIONS),1000)
 	$(VENV)/bin/python tests/soaks/soak_faults.py --injections $(or $(INJECTIONS),1000)
@@ -91,37 +86,29 @@ soak:
 	$(VENV)/bin/python tests/soaks/soak_storm.py --profiles $(or $(PROFILES),300)
 
 # Inspects processes near their cgroups' limits, which write all their memory: SNAPSHOTS of each command at each headroom. Needs root.
-soak-headroom:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+soak-headroom: ready
 	$(VENV)/bin/python tests/soaks/soak_headroom.py --snapshots $(or $(SNAPSHOTS),25)
 
 # A watch of HOURS over a redis, a Puma and a leaking Python; their timelines and pages are in watched/.
-soak-watch:
-	scripts/install-deps build test experiments
-	$(MAKE) --no-print-directory build
+soak-watch: ready
+	scripts/install-deps experiments
 	$(VENV)/bin/python tests/soaks/soak_watch.py watched --hours $(or $(HOURS),8)
 
 # kill -9 of watch, exporter and top, with a profile too, at random times. KILLS: how often each, 100 unless told.
-kills:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+kills: ready
 	KILLS=$(or $(KILLS),100) $(VENV)/bin/python -m pytest tests/hostile/test_killed_commands.py tests/graph/test_graph_killed.py \
 		tests/profiles/test_profile_entry.py::test_killed_at_random_times tests/live/test_top_live.py::test_killed_it_leaves_nobody_stopped \
 		tests/live/test_top_profile.py::test_killed_at_any_time_it_harms_nobody \
 		tests/timeline/test_timeline.py::test_kill_9_loses_and_tears_nothing
 
 # Random settings of malloc, each under five libcs. COUNT: how many, 60 unless told; SEED: from which one on.
-variety:
-	scripts/install-deps build test
-	$(MAKE) --no-print-directory build
+variety: ready
 	VARIETY_SEED=$(or $(SEED),0) VARIETY_COUNT=$(or $(COUNT),60) $(VENV)/bin/python -m pytest tests/inspector/test_variety.py
 
 # The test-suites of redis and CPython, without the agent, with one that trims every second, and with one that records every chunk.
 # SUITES: one of them.
-suites:
-	scripts/install-deps build test suites
-	$(MAKE) --no-print-directory build
+suites: ready
+	scripts/install-deps suites
 	$(VENV)/bin/python tests/soaks/suites.py $(SUITES)
 
 # The static analyzer inspects so many states of a function at most; in `make analyze`, at as many as it has by itself.
@@ -147,9 +134,8 @@ analyze:
 	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
 
 # FUZZ_SECONDS: for each of the nine, 600 unless told. FUZZERS: which of them.
-fuzz:
-	scripts/install-deps build test fuzz
-	$(MAKE) --no-print-directory build
+fuzz: ready
+	scripts/install-deps fuzz
 	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZERS)
 
 # The agent under TSan, ASan and UBSan.
@@ -160,9 +146,8 @@ sanitize:
 # BENCH: some of the programs of bench/. Each writes its rows in a page of docs/.
 BENCH = startup run report timeline_page trim recorder profile_size snapshots polls servers rows held
 BENCH_RUN = $(if $(filter $(1),$(BENCH)),$(VENV)/bin/python bench/$(1).py --page docs/$(or $(3),benchmarks).md $(2))
-bench:
-	scripts/install-deps build test bench
-	$(MAKE) --no-print-directory build
+bench: ready
+	scripts/install-deps bench
 	$(call BENCH_RUN,startup)
 	$(call BENCH_RUN,run,$(BENCH_ARGS))
 	$(call BENCH_RUN,report,$(BENCH_REPORT_ARGS))
@@ -192,9 +177,8 @@ build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninj
 	meson compile -C build-static-$* arenadump $(if $(filter-out $(shell dpkg --print-architecture),$*),arenascope)
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
-patches-all:
-	scripts/install-deps build test patches
-	$(MAKE) --no-print-directory build
+patches-all: ready
+	scripts/install-deps patches
 	$(MAKE) --no-print-directory -C patches check PYTHON=../$(VENV)/bin/python
 
 # EXPERIMENTS: some of them, article@2.7 for one in a patched Ruby 2.7; EXPERIMENT_ARGS: options, such as --repeats 5 or --max-time 8m.
