@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,15 +174,12 @@ def memory(commands: dict[str, list[str]], library: Path, arenadump: Path) -> di
     return largest
 
 
-def figures_of_memory(name: str, how: str, found: dict[str, float]) -> list[Figure]:
+def figure_of_memory(name: str, how: str, found: dict[str, float]) -> Figure:
     """A program's, or a server's; the goal is that of the default rates."""
     recorder, tables = (100 * found[key] for key in SHARES)
-    goal = Limit(SHARE_GOAL) if how == "default rates" else None
-    return [
-        Figure(f"{how}: {name}: recorder, of Rss", recorder, "%", goal),
-        Figure(f"{how}: {name}: the unwinder's tables, of Rss", tables, "%"),
-        Figure(f"{how}: {name}: Rss", found["rss"] / 1e6, "MB"),
-    ]
+    of = f"of {found['rss'] / 1e6:.3g} MB; the unwinder's tables {tables:.2g} %"
+    limit = Limit(SHARE_GOAL, of, 1.0 if how == "default rates" else None)
+    return Figure(f"{how}: {name}: recorder, of Rss", recorder, "%", limit)
 
 
 def figures_of_time(least: dict[str, dict[str, float]]) -> list[Figure]:
@@ -224,8 +220,8 @@ def main() -> None:
         commands = {n: c for n, c in programs(folder).items() if chosen is None or n.split(",")[0] in chosen}
         if commands:
             largest = memory(commands, library, options.build.resolve() / "inspector/cli/arenadump")
-            figures = (figures_of_memory(name, "default rates", found) for name, found in largest.items())
-            publish(options.page, "memory", chain.from_iterable(figures))
+            figures = (figure_of_memory(name, "default rates", found) for name, found in largest.items())
+            publish(options.page, "memory", figures)
         if not options.memory:
             publish(options.page, "recorder", figures_of_time(measure(commands, library, options.runs, folder)))
             times = mallocs(options.build / "bench/malloc_times", library, options.runs, folder / "record")

@@ -164,8 +164,7 @@ def main() -> None:
         times = [figures(f"{how}: {of}", runs, found["plain"]) for how, runs in found.items()]
         publish(options.page, "servers", chain.from_iterable(times))
         most = {how: max(found[how], key=lambda run: run["recorder_share"]) for how in recorder.MODES if how in found}
-        memory = (recorder.figures_of_memory(of, *each) for each in most.items())
-        publish(options.page, "memory", chain.from_iterable(memory))
+        publish(options.page, "memory", (recorder.figure_of_memory(of, *each) for each in most.items()))
 
 
 if __name__ == "__main__":
