@@ -184,6 +184,10 @@ def test_a_trim_and_a_profile(churn: harness.Churn) -> None:
     assert not forecast.trimmed
     done = arenascope.trim(churn.pid, max_hold=1.0).facts
     assert done.trimmed
+    arena = int(done.arenas[0].address, 16)
+    assert [int(each.address, 16) for each in arenascope.trim(churn.pid, arena=arena).facts.arenas] == [arena]
+    with pytest.raises(arenascope.Error, match="--arena"):
+        arenascope.trim(churn.pid, arena="main")
     assert done.returned is not None
     assert churn.held()
     with arenascope.profile(churn.pid, 0.2, exact=True) as snapshot:
@@ -264,6 +268,7 @@ def test_dumps_are_written_and_read(churn: harness.Churn, tmp_path: Path, monkey
 
 def test_a_profile_is_read(churn: harness.Churn, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with arenascope.profile(churn.pid, 0.1, exact=True) as snapshot:
+        assert f"process {churn.pid} records who allocates" in "".join(snapshot.remarks)
         snapshot.save(tmp_path / "dump")
         sites = snapshot.sites()
     answer = arenascope.read_profile(tmp_path / "dump")
