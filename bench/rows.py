@@ -193,7 +193,7 @@ def row(summary: dict[str, Any]) -> tuple[str, ...]:
 def ask(words: list[str], pid: int) -> dict[str, Any]:
     """What arenadump says of a process."""
     done = subprocess.run([ARENADUMP, *words, "--json", str(pid)], capture_output=True, text=True, check=False)
-    if done.returncode:
+    if not done.stdout:  # of a part of the memory there is an answer, and an exit code
         raise MissingError(done.stderr.strip())
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
