@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from arenascope import humanize
+from arenascope.render.terminal import plain_table
 
 pytestmark = pytest.mark.check
 
@@ -54,3 +58,16 @@ def test_narrow_sizes() -> None:
 )
 def test_times_are_rounded_before_the_unit_is_chosen(seconds: float, shown: str) -> None:
     assert humanize.span(seconds) == shown
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_number_of_a_table_is_cut(width: int) -> None:
+    """Beside a name that is longer than the terminal is wide, too: the name is wrapped."""
+    name, numbers = "std::vector<std::pair<" * 12, [f"{number},234,567.8 MiB" for number in range(11, 16)]
+    table = plain_table("", ">before", ">after", ">change", ">per minute", ">count")
+    table.add_row(name, *numbers)
+    out = io.StringIO()
+    Console(file=out, width=width).print(table, crop=False)
+    assert "…" not in out.getvalue()
+    assert [number for number in numbers if number not in out.getvalue()] == []

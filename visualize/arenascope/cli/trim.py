@@ -50,4 +50,4 @@ def trim(pid: str, *, forecast: bool, as_json: bool, **options: Any) -> None:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trim import render_trim  # noqa: PLC0415
 
-        console().print(render_trim(found.facts))
+        console().print(render_trim(found.facts), crop=False)

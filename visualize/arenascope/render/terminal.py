@@ -55,6 +55,15 @@ def fits(rendering: RenderableType, console: Console, options: ConsoleOptions) -
     return console.measure(rendering, options=options.update(width=1000)).maximum <= options.max_width
 
 
+def _needed(table: Table) -> int:
+    """How many columns of the terminal a table takes, so that no number of it is cut."""
+    needed = -BETWEEN
+    for column in table.columns:
+        width = max(len(str(cell)) for cell in (column.header, *column.cells))
+        needed += BETWEEN + (width if column.no_wrap else min(width, NAME))
+    return needed
+
+
 class Uncut:
     """A table whose numbers are never cut: lines for which a terminal is too narrow, it breaks by itself.
 
@@ -68,11 +77,7 @@ class Uncut:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as if there were room."""
-        needed = -BETWEEN
-        for column in self._table.columns:
-            width = max(len(str(cell)) for cell in (column.header, *column.cells))
-            needed += BETWEEN + (width if column.no_wrap else min(width, NAME))
-        yield from console.render(self._table, options.update(width=max(options.max_width, needed)))
+        yield from console.render(self._table, options.update(width=max(options.max_width, _needed(self._table))))
 
 
 def title(words: str) -> Text:
@@ -80,13 +85,21 @@ def title(words: str) -> Text:
     return Text(f"\n{words}", style="bold")
 
 
+class _Plain(Table):
+    """A table whose names are wrapped rather than that a number is cut; a terminal that is too narrow breaks lines."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it with the room that its numbers take."""
+        yield from super().__rich_console__(console, options.update(width=max(options.max_width, _needed(self))))
+
+
 def plain_table(*columns: str) -> Table:
     """A plain table; a column whose title begins with ">" is aligned to the right and never wrapped."""
-    table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for index, column in enumerate(columns):
+    table = _Plain(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
         right = column.startswith(">")
         justify = "right" if right else "left"
-        table.add_column(column.lstrip(">"), justify=justify, no_wrap=right or index == 0)  # type: ignore[arg-type]
+        table.add_column(column.lstrip(">"), justify=justify, no_wrap=right, overflow="fold")  # type: ignore[arg-type]
     return table
 
 
