@@ -45,7 +45,7 @@ static void print_text(const struct as_graph_snapshot *snapshot, const struct as
         const struct as_graph_type_record *r = &types->graph_types.items[i];
         const char *name = r->flags & AS_GRAPH_OTHERS ? "other types" : as_strings_at(&types->strings, r->name);
         printf("%12" PRIu64 "  %10s  %s\n", r->count, as_format_size(r->bytes, bytes),
-               name[0] ? as_safe_text(name, AS_GRAPH_NAME, TYPE_COLUMNS, true, text, sizeof text) : "?");
+               name[0] ? as_safe_text(name, AS_GRAPH_NAME, TYPE_COLUMNS, true, text, sizeof text) : "type not known");
     }
     if (types->graph_types.count > LINES)
         printf("... and %zu more types (--json lists all)\n", types->graph_types.count - LINES);

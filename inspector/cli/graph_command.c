@@ -139,7 +139,7 @@ const char *as_graph_type_text(const struct as_graph_snapshot *g, uint32_t type,
 {
     char name[AS_GRAPH_NAME];
     const char *known = as_graph_type_name(&g->graph, type, name, sizeof name);
-    return known ? as_safe_text(known, AS_GRAPH_NAME, columns, true, text, AS_GRAPH_NAME) : "?";
+    return known ? as_safe_text(known, AS_GRAPH_NAME, columns, true, text, AS_GRAPH_NAME) : "type not known";
 }
 
 void as_graph_put_type(struct as_json *j, const struct as_graph_snapshot *g, uint32_t type)

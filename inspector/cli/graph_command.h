@@ -37,7 +37,7 @@ const char *as_graph_owner_text(struct as_graph_snapshot *g, const struct as_own
                                 char text[AS_GRAPH_NAME]);
 // The first lines of every answer in the terminal: whose it is, and what is not exact.
 void as_graph_print_head(const struct as_graph_snapshot *g);
-// A type for the terminal, of at most `columns` columns: "?" where it is not known. Returns `text`.
+// A type for the terminal, of at most `columns` columns: "type not known" where it is not. Returns `text`.
 const char *as_graph_type_text(const struct as_graph_snapshot *g, uint32_t type, size_t columns,
                                char text[AS_GRAPH_NAME]);
 

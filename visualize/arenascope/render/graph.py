@@ -41,12 +41,20 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
         "default",
     )
     if not facts.exact:
-        line.append("\nThis is not exact", style="yellow")
-        why = f": {size(graph.unread)} could not be read" if graph.unread else ""
-        why = f": {size(graph.unsearched)} of shared memory were not searched" if graph.unsearched else why
-        why = ": the process ran on while it was read" if facts.mode == "live" else why
-        line.append(f"{why}.", style="yellow")
+        line.append(f"\nThis is not exact: {'; '.join(_inexact(facts))}.", style="yellow")
     return line
+
+
+def _inexact(facts: Leaks | Owners | Types | Why) -> Iterator[str]:
+    """Why an answer is not exact: always a reason."""
+    graph = facts.graph
+    known = {
+        f"{size(graph.unread)} could not be read": graph.unread,
+        f"{size(graph.unsearched)} of shared memory were not searched": graph.unsearched,
+        "the process ran on while it was read": facts.mode == "live",
+    }
+    said = [why for why, there in known.items() if there] or [printable(words).rstrip(".") for words in facts.warnings]
+    yield from said or ["shared memory, or memory that no child inherits, was read while the process ran on"]
 
 
 def _table(*titles: str) -> Table:
