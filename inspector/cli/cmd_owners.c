@@ -40,6 +40,7 @@ static void put_json(const struct shown *s)
         as_json_number(&j, "count", b->count);
         as_json_number(&j, "bytes", b->bytes);
         as_json_number(&j, "retained", b->retained);
+        as_json_address(&j, "example", as_graph_example(s->snapshot, b->example));
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
@@ -82,12 +83,12 @@ static void print_several(const struct shown *s)
 
 static void print_text(const struct shown *s)
 {
-    char text[AS_GRAPH_NAME], retained[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME], retained[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT], example[24];
     uint64_t least = s->tree->branches.items[0].retained / SHARE;
     uint32_t hidden = DEEPEST; // below a branch that is not shown, nothing is
     as_not_searched_print(&s->left);
     as_graph_print_head(s->snapshot);
-    printf("\n%10s  %10s  %10s  %s\n", "retained", "own", "chunks", "held by");
+    printf("\n%10s  %10s  %10s  %-18s  %s\n", "retained", "own", "chunks", "example", "held by");
     for (uint32_t i = 0; i < s->order->count; i++) {
         const struct as_branch *b = &s->tree->branches.items[s->order->branches[i]];
         if (b->depth > hidden)
@@ -95,8 +96,11 @@ static void print_text(const struct shown *s)
         hidden = b->retained < least ? b->depth : DEEPEST;
         if (b->retained < least)
             continue;
-        printf("%10s  %10s  %10" PRIu64 "  %*s%s\n", as_format_size(b->retained, retained),
-               as_format_size(b->bytes, bytes), b->count, (int)(2 * (b->depth - 1)), "",
+        if (b->example != AS_NO_NODE)
+            snprintf(example, sizeof example, "0x%" PRIx64, as_graph_example(s->snapshot, b->example));
+        printf("%10s  %10s  %10" PRIu64 "  %-18s  %*s%s\n", as_format_size(b->retained, retained),
+               as_format_size(b->bytes, bytes), b->count, b->example != AS_NO_NODE ? example : "",
+               (int)(2 * (b->depth - 1)), "",
                b->owner == AS_SEVERAL_OWNERS ? "several owners together"
                : b->owner != AS_NO_OWNER     ? as_graph_owner_text(s->snapshot, s->owners, b->owner, text)
                                              : as_graph_type_text(s->snapshot, b->type, TYPE_COLUMNS, text));

@@ -179,6 +179,12 @@ void as_graph_print_head(const struct as_graph_snapshot *g)
         printf("not exact: the process ran on while it was read\n");
 }
 
+uint64_t as_graph_example(const struct as_graph_snapshot *g, uint32_t node)
+{
+    uint64_t begins = node == AS_NO_NODE ? AS_UNKNOWN : as_index_address(&g->graph.index, node);
+    return begins == AS_UNKNOWN ? AS_UNKNOWN : begins + AS_HEADER;
+}
+
 void as_graph_put_owner(struct as_json *j, struct as_graph_snapshot *g, const struct as_owners *owners, uint32_t owner)
 {
     if (owner == AS_NO_OWNER) {

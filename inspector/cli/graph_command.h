@@ -45,5 +45,7 @@ const char *as_graph_type_text(const struct as_graph_snapshot *g, uint32_t type,
 void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_snapshot *g);
 // The members "type" (demangled; null: not known) and "evidence".
 void as_graph_put_type(struct as_json *j, const struct as_graph_snapshot *g, uint32_t type);
+// The address of a node that `why` takes; AS_UNKNOWN for AS_NO_NODE.
+uint64_t as_graph_example(const struct as_graph_snapshot *g, uint32_t node);
 // The member "owner": an object; null for AS_NO_OWNER. Kind "several" for AS_SEVERAL_OWNERS.
 void as_graph_put_owner(struct as_json *j, struct as_graph_snapshot *g, const struct as_owners *owners, uint32_t owner);

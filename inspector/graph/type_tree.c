@@ -33,7 +33,8 @@ static uint32_t branch_at(struct growth *g, uint32_t parent, uint32_t owner, uin
         struct as_branch *added = g->tree->branches.count < MOST_BRANCHES ? as_vec_add(&g->tree->branches, NULL) : NULL;
         if (!added)
             break;
-        *added = (struct as_branch){.parent = parent, .owner = owner, .type = type, .depth = depth};
+        *added =
+            (struct as_branch){.parent = parent, .owner = owner, .type = type, .depth = depth, .example = AS_NO_NODE};
         *bucket = (uint32_t)(g->tree->branches.count - 1);
         return *bucket;
     }
@@ -52,7 +53,8 @@ static uint32_t branch_of(struct growth *g, const struct as_graph *graph, const 
         g->tree->branches.items[parent].retained += d->retained[place];
     }
     uint32_t at = branch_at(g, parent, AS_NO_OWNER, as_graph_type(graph, vertex - d->owners));
-    g->tree->branches.items[at].count++;
+    if (g->tree->branches.items[at].count++ == 0)
+        g->tree->branches.items[at].example = vertex - d->owners;
     g->tree->branches.items[at].retained += at != parent ? d->retained[place] : 0;
     return at;
 }

@@ -15,6 +15,7 @@ struct as_branch {
     uint32_t owner;  // of a branch right at the trunk: index in the owners, or AS_SEVERAL_OWNERS; else AS_NO_OWNER
     uint32_t type;   // of its chunks, as_graph_type
     uint32_t depth;
+    uint32_t example;      // node: the first of its chunks; AS_NO_NODE for an owner
     uint64_t count, bytes; // chunks, and what they take themselves
     uint64_t retained;     // bytes: with all that would be free with them
 };

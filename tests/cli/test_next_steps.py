@@ -150,7 +150,7 @@ def test_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         by_type, held = (shell(step, arenadump, tmp_path) for step in (objects, owners))
     assert "Python's objects by type" in by_type
     assert re.search(r"^list +200,\d{3} ", by_type, re.MULTILINE)
-    assert re.search(r" (199|200),\d{3} +list *$", held, re.MULTILINE)
+    assert re.search(r" (199|200),\d{3} +0x[0-9a-f]+ +list *$", held, re.MULTILINE)
 
 
 def test_java(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def render_types(facts: Types) -> Group:
 
 def render_owners(facts: Owners) -> Group:
     """The tree, as far as it explains much."""
-    table = _table(">retained", ">own", ">chunks", "held by")
+    table = _table(">retained", ">own", ">chunks", "example", "held by")
     hidden = DEEPEST + 1  # below a branch that is not shown, nothing is
     for branch in facts.branches:
         if branch.depth > hidden:
@@ -132,7 +132,9 @@ def render_owners(facts: Owners) -> Group:
         else:
             name.append(printable(branch.type) if branch.type else NO_TYPE, style="" if branch.type else "bright_black")
         own = "" if branch.owner else size(branch.bytes)
-        table.add_row(size(branch.retained), own, "" if branch.owner else count(branch.count), name)
+        table.add_row(
+            size(branch.retained), own, "" if branch.owner else count(branch.count), branch.example or "", name
+        )
     parts: list[RenderableType] = [_head(facts), "", table]
     if facts.unreached:
         parts.append(f"{size(facts.unreached)} is lost: nothing points to it (arenascope leaks).")

@@ -148,6 +148,7 @@ class Branch(NamedTuple):
     count: Unsigned  # type: ignore[assignment]  # Chunks of the branch itself.
     bytes: Unsigned  # Their bytes.
     retained: Unsigned  # What would be free without the branch.
+    example: Optional[Address]  # What malloc returned for one of its chunks: `why` takes it. null: of an owner.
 
 
 class Leading(NamedTuple):
