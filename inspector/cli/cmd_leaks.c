@@ -14,14 +14,18 @@ enum { LINES = 20, TYPE_COLUMNS = 60 };
 static const char *const names[AS_LEAK_KINDS] = {
     [AS_LEAK_DIRECT] = "direct", [AS_LEAK_INDIRECT] = "indirect", [AS_LEAK_SUSPECT] = "suspects"};
 
-static void put_sums(struct as_json *j, const struct as_leak_sum sums[AS_LEAK_KINDS])
+static void put_sum(struct as_json *j, const char *name, const struct as_leak_sum *sum)
 {
-    for (int i = AS_LEAK_DIRECT; i < AS_LEAK_KINDS; i++) {
-        as_json_object(j, names[i]);
-        as_json_number(j, "count", sums[i].count);
-        as_json_number(j, "bytes", sums[i].bytes);
-        as_json_object_end(j);
-    }
+    as_json_object(j, name);
+    as_json_number(j, "count", sum->count);
+    as_json_number(j, "bytes", sum->bytes);
+    as_json_object_end(j);
+}
+
+static void put_sums(struct as_json *j, const struct as_leak_sum sums[AS_LEAK_KINDS], int end)
+{
+    for (int i = AS_LEAK_DIRECT; i < end; i++)
+        put_sum(j, names[i], &sums[i]);
 }
 
 static void put_json(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
@@ -31,14 +35,22 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
     as_json_object(&j, NULL);
     as_graph_put_head(&j, "arenascope.leaks/1", snapshot);
     as_not_searched_put(&j, left);
-    put_sums(&j, leaks->sums);
+    put_sums(&j, leaks->sums, AS_LEAK_KINDS);
+    as_json_object(&j, "in_cycles");
+    put_sums(&j, leaks->in_cycles, AS_LEAK_SUSPECT);
+    as_json_object_end(&j);
+    if (leaks->garbage.count == AS_UNKNOWN)
+        as_json_null(&j, "garbage");
+    else
+        put_sum(&j, "garbage", &leaks->garbage);
     as_json_array(&j, "by_type");
     for (size_t i = 0; i < leaks->groups.count; i++) {
         const struct as_leak_group *g = &leaks->groups.items[i];
         as_json_object(&j, NULL);
         as_graph_put_type(&j, snapshot, g->type);
         as_json_number(&j, "size", g->size != 0 ? g->size : AS_UNKNOWN);
-        put_sums(&j, g->sums);
+        put_sums(&j, g->sums, AS_LEAK_KINDS);
+        as_json_number(&j, "in_cycles", g->in_cycles);
         as_json_address(&j, "example", g->example);
         as_json_object_end(&j);
     }
@@ -47,10 +59,24 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
     putchar('\n');
 }
 
-static void print_sum(const char *words, const struct as_leak_sum *sum)
+static void print_sum(const char *words, struct as_leak_sum sum)
 {
     char bytes[AS_SIZE_TEXT];
-    printf("%-44s %12" PRIu64 "  %10s\n", words, sum->count, as_format_size(sum->bytes, bytes));
+    printf("%-64s %12" PRIu64 "  %10s\n", words, sum.count, as_format_size(sum.bytes, bytes));
+}
+
+static struct as_leak_sum less(const struct as_leak_sum *sum, const struct as_leak_sum *part)
+{
+    return (struct as_leak_sum){sum->count - part->count, sum->bytes - part->bytes};
+}
+
+// How the chunks of a kind are lost, where this is not plain.
+static const char *remark_of(const struct as_leak_group *g)
+{
+    uint64_t direct = g->sums[AS_LEAK_DIRECT].count, lost = direct + g->sums[AS_LEAK_INDIRECT].count;
+    if (lost == 0)
+        return "  (suspects)";
+    return g->in_cycles == lost ? "  (lost in a cycle)" : direct == 0 ? "  (lost with others)" : "";
 }
 
 static void print_text(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
@@ -59,10 +85,15 @@ static void print_text(const struct as_graph_snapshot *snapshot, const struct as
     char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], size[AS_SIZE_TEXT];
     as_not_searched_print(left);
     as_graph_print_head(snapshot);
-    printf("\n%-44s %12s  %10s\n", "", "chunks", "bytes");
-    print_sum("lost: nothing points to them", &leaks->sums[AS_LEAK_DIRECT]);
-    print_sum("lost with them: only lost chunks do", &leaks->sums[AS_LEAK_INDIRECT]);
-    print_sum("suspects: only one word of a stack does", &leaks->sums[AS_LEAK_SUSPECT]);
+    printf("\n%-64s %12s  %10s\n", "", "chunks", "bytes");
+    const struct as_leak_sum *direct = &leaks->in_cycles[AS_LEAK_DIRECT], *more = &leaks->in_cycles[AS_LEAK_INDIRECT];
+    print_sum("lost: nothing points to them", less(&leaks->sums[AS_LEAK_DIRECT], direct));
+    print_sum("lost with them: only lost chunks do", less(&leaks->sums[AS_LEAK_INDIRECT], more));
+    print_sum("lost in a cycle: they point to each other",
+              (struct as_leak_sum){direct->count + more->count, direct->bytes + more->bytes});
+    print_sum("suspects: only one word of a stack does", leaks->sums[AS_LEAK_SUSPECT]);
+    if (leaks->garbage.count != AS_UNKNOWN)
+        print_sum("not lost: garbage not yet collected, or held in an unknown way", leaks->garbage);
     for (size_t i = 0; i < leaks->groups.count && i < LINES; i++) {
         const struct as_leak_group *g = &leaks->groups.items[i];
         uint64_t count = 0, all = 0;
@@ -74,10 +105,7 @@ static void print_text(const struct as_graph_snapshot *snapshot, const struct as
             printf("\n%12s  %10s  %9s  %-18s  %s\n", "chunks", "bytes", "each", "example", "type");
         printf("%12" PRIu64 "  %10s  %9s  0x%-16" PRIx64 "  %s%s\n", count, as_format_size(all, bytes),
                g->size ? as_format_size(g->size, size) : "various", g->example,
-               as_graph_type_text(snapshot, g->type, TYPE_COLUMNS, text),
-               g->sums[AS_LEAK_DIRECT].count == 0 && g->sums[AS_LEAK_INDIRECT].count > 0 ? "  (lost with others)"
-               : g->sums[AS_LEAK_DIRECT].count + g->sums[AS_LEAK_INDIRECT].count == 0    ? "  (suspects)"
-                                                                                         : "");
+               as_graph_type_text(snapshot, g->type, TYPE_COLUMNS, text), remark_of(g));
     }
     if (leaks->groups.count > LINES)
         printf("... and %zu more kinds (--json lists all)\n", leaks->groups.count - LINES);

@@ -106,7 +106,8 @@ static void print_text(const struct shown *s)
                                              : as_graph_type_text(s->snapshot, b->type, TYPE_COLUMNS, text));
     }
     if (s->tree->unreached > 0)
-        printf("%10s  lost: nothing points to it (arenadump leaks)\n", as_format_size(s->tree->unreached, bytes));
+        printf("%10s  lost: nothing, or only lost chunks point to it (arenadump leaks)\n",
+               as_format_size(s->tree->unreached, bytes));
     if (s->several->bytes > least)
         print_several(s);
     if (s->snapshot->graph.objects.blocks > 0)

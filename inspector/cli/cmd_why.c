@@ -3,15 +3,30 @@
 #include "cli/cli.h"
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
+#include "graph/leaks.h"
 #include "graph/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+// Why nothing leads to a chunk: as leaks and owners say it.
+enum lost { REACHED, LOST, LOST_WITH_OTHERS, LOST_IN_A_CYCLE, GARBAGE };
+static const char *const lost_names[] = {[LOST] = "lost",
+                                         [LOST_WITH_OTHERS] = "lost_with_others",
+                                         [LOST_IN_A_CYCLE] = "lost_in_a_cycle",
+                                         [GARBAGE] = "garbage"};
+static const char *const lost_words[] = {[REACHED] = "",
+                                         [LOST] = "lost: nothing points to it",
+                                         [LOST_WITH_OTHERS] = "lost with others: only lost chunks point to it",
+                                         [LOST_IN_A_CYCLE] =
+                                             "lost in a cycle: only chunks that point to each other lead to it",
+                                         [GARBAGE] = "not lost: garbage not yet collected, or held in an unknown way"};
+
 struct question {
     struct as_graph *graph;
     uint64_t address;
     struct as_way path;
+    enum lost lost;
 };
 
 // The way is searched for at the instant of the snapshot, as the words on it are read once more.
@@ -27,6 +42,21 @@ static void begin_path(void *context)
 {
     struct question *q = context;
     as_graph_begin(q->graph);
+}
+
+static bool find_lost(struct question *q, struct as_error *err)
+{
+    struct as_leaks leaks = {0};
+    if (q->path.steps.count == 0 || q->path.root != AS_NO_NODE)
+        return true;
+    bool ok = as_leaks_find(&leaks, q->graph, err);
+    uint8_t leak = ok ? leaks.of_node[q->path.steps.items[0].node] : 0;
+    q->lost = leak & AS_LEAK_IN_CYCLE                  ? LOST_IN_A_CYCLE
+              : as_leak_kind(leak) == AS_LEAK_DIRECT   ? LOST
+              : as_leak_kind(leak) == AS_LEAK_INDIRECT ? LOST_WITH_OTHERS
+                                                       : GARBAGE;
+    as_leaks_free(&leaks);
+    return ok;
 }
 
 // The member of a step's chunk that leads to the next; NULL: not known.
@@ -62,6 +92,7 @@ static void put_json(struct as_graph_snapshot *snapshot, const struct question *
     uint64_t word = reached ? snapshot->graph.roots.list.items[p->root].address : 0;
     as_graph_put_owner(&j, snapshot, owners, reached ? as_owner_of(owners, p->root) : AS_NO_OWNER);
     as_json_address(&j, "word", word != 0 ? word : AS_UNKNOWN);
+    as_json_string(&j, "unreached", lost_names[q->lost]);
     as_json_string(&j, "member", reached ? root_member(snapshot, p->root, text) : NULL);
     as_json_number(&j, "leads_to", reached ? p->leads_to : AS_UNKNOWN);
     as_json_array(&j, "path");
@@ -100,9 +131,8 @@ static void print_text(struct as_graph_snapshot *snapshot, const struct question
     const struct as_way *p = &q->path;
     char text[AS_GRAPH_NAME], member[AS_GRAPH_NAME], size[AS_SIZE_TEXT];
     as_graph_print_head(snapshot);
-    printf("\n%s\n", p->root == AS_NO_NODE
-                         ? "nothing points to it: it is lost (or only lost chunks do: arenadump leaks)"
-                         : as_graph_owner_text(snapshot, owners, as_owner_of(owners, p->root), text));
+    printf("\n%s\n", p->root == AS_NO_NODE ? lost_words[q->lost]
+                                           : as_graph_owner_text(snapshot, owners, as_owner_of(owners, p->root), text));
     if (p->root != AS_NO_NODE && snapshot->graph.roots.list.items[p->root].address != 0)
         printf("  the word at 0x%" PRIx64 "%s points to\n", snapshot->graph.roots.list.items[p->root].address,
                member_text(root_member(snapshot, p->root, member), text));
@@ -124,7 +154,7 @@ bool as_cmd_why(const struct as_options *o, struct as_error *err)
     bool ok = as_graph_snapshot_open(&snapshot, o, err);
     snapshot.reader = (struct as_stopped_reader){read_with_path, &q, begin_path};
     ok = ok && as_graph_snapshot_take(&snapshot, o, err) && as_graph_find_all_types(&snapshot.graph, err) &&
-         as_owners_find(&owners, &snapshot.graph.roots, err);
+         as_owners_find(&owners, &snapshot.graph.roots, err) && find_lost(&q, err);
     if (ok && q.path.steps.count == 0)
         ok = as_fail(err, AS_USAGE, "at 0x%llx is no chunk in use: arenadump chunks lists all chunks",
                      (unsigned long long)o->address);

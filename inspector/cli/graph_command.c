@@ -226,7 +226,7 @@ static const char *const kind_texts[AS_ROOT_KINDS] = {
     [AS_ROOT_REGISTER] = "registers of",
     [AS_ROOT_STACK] = "stack of",
     [AS_ROOT_FRAMES] = "frames of Python functions",
-    [AS_ROOT_UNREACHED] = "nothing: garbage that has not been collected, or held in an unknown way",
+    [AS_ROOT_UNREACHED] = "nothing: garbage not yet collected, or held in an unknown way",
 };
 
 const char *as_graph_owner_text(struct as_graph_snapshot *g, const struct as_owners *owners, uint32_t owner,

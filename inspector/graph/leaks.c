@@ -90,6 +90,9 @@ static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as
         as_mark(reached, node);
         as_marks_spread(reached, &g->edges);
     }
+    for (uint32_t node = 0; node < l->nodes; node++)
+        if (l->of_node[node] != AS_LEAK_NONE && !(before[node / 64] >> node % 64 & 1))
+            l->of_node[node] |= AS_LEAK_IN_CYCLE;
 }
 
 // A runtime's objects are for its collector to find: what they hold is not lost.
@@ -99,6 +102,37 @@ static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
         if (as_object_is_block(&g->objects, node))
             as_mark(reached, node);
     as_marks_spread(reached, &g->edges);
+}
+
+// What a runtime's objects lead to, and nothing else does. Those that no root leads to are the same as for owners (AS_ROOT_UNREACHED).
+static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
+{
+    struct as_marks reached;
+    uint64_t *held = NULL;
+    l->garbage = (struct as_leak_sum){AS_UNKNOWN, AS_UNKNOWN};
+    if (g->objects.blocks == 0)
+        return true;
+    bool ok = as_marks_open(&reached, &g->index, err);
+    size_t bytes = as_marks_words(&reached) * sizeof *held;
+    for (enum as_root_kind kind = 0; ok && kind < AS_ROOT_KINDS; kind++)
+        if (kind != AS_ROOT_UNREACHED)
+            as_marks_add_roots(&reached, &g->edges, &g->roots, kind);
+    held = ok ? as_memory_map(bytes, "the marks of chunks", err) : NULL;
+    if (held) {
+        memcpy(held, reached.bits, bytes);
+        mark_blocks(g, &reached);
+        l->garbage = (struct as_leak_sum){0};
+    }
+    struct as_used_cursor c = as_used_begin(&g->index);
+    struct as_used_chunk chunk;
+    while (held && as_used_next(&c, &chunk)) {
+        bool garbage = as_marked(&reached, chunk.node) && !(held[chunk.node / 64] >> chunk.node % 64 & 1);
+        l->garbage.count += garbage;
+        l->garbage.bytes += garbage ? chunk.size : 0;
+    }
+    as_memory_unmap(held, bytes);
+    as_marks_free(&reached);
+    return held;
 }
 
 // `room`: for another set, of one function after the other.
@@ -149,7 +183,8 @@ static int by_bytes(const void *a, const void *b)
 
 static void count_leak(struct as_leaks *l, uint32_t *buckets, uint32_t type, const struct as_used_chunk *chunk)
 {
-    uint8_t leak = l->of_node[chunk->node];
+    enum as_leak leak = as_leak_kind(l->of_node[chunk->node]);
+    bool in_cycle = l->of_node[chunk->node] & AS_LEAK_IN_CYCLE;
     struct as_leak_group *group = group_of(l, buckets, type, chunk->size);
     if (group->example == 0 || (leak == AS_LEAK_DIRECT && group->sums[AS_LEAK_DIRECT].count == 0))
         group->example = chunk->address + AS_HEADER;
@@ -157,6 +192,9 @@ static void count_leak(struct as_leaks *l, uint32_t *buckets, uint32_t type, con
     group->sums[leak].bytes += chunk->size;
     l->sums[leak].count++;
     l->sums[leak].bytes += chunk->size;
+    group->in_cycles += in_cycle;
+    l->in_cycles[leak].count += in_cycle;
+    l->in_cycles[leak].bytes += in_cycle ? chunk->size : 0;
 }
 
 bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_error *err)
@@ -181,7 +219,9 @@ bool as_leaks_find(struct as_leaks *l, const struct as_graph *g, struct as_error
     struct as_marks reached;
     *l = (struct as_leaks){.nodes = g->index.count};
     l->of_node = as_memory_map((size_t)l->nodes + 1, "the lost chunks", err);
-    bool ok = as_marks_open(&reached, &g->index, err) && l->of_node;
+    if (!l->of_node || !find_garbage(l, g, err))
+        return false;
+    bool ok = as_marks_open(&reached, &g->index, err);
     size_t bytes = as_marks_words(&reached) * sizeof(uint64_t);
     uint64_t *room = ok ? as_memory_map(bytes, "the marks of chunks", err) : NULL;
     if (room)

@@ -166,6 +166,13 @@ def test_the_way_leads_from_word_to_word(program: Truth, arenadump: harness.Aren
     assert tagged["leads_to"] == 7
 
 
+def unreached(arenadump: harness.Arenadump, pid: int, address: str) -> str | None:
+    """Why nothing leads to a chunk."""
+    answer: dict[str, Any] = json.loads(arenadump.check("why", "--json", pid, address))
+    assert answer["reached"] == (answer["unreached"] is None)
+    return answer["unreached"]  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize("flags", [(), ("-s",)])
 def test_types_of_what_is_lost(flags: tuple[str, ...], arenadump: harness.Arenadump) -> None:
     """A stripped program has its type_info all the same."""
@@ -179,6 +186,16 @@ def test_types_of_what_is_lost(flags: tuple[str, ...], arenadump: harness.Arenad
         assert named[CAR]["direct"]["count"] == 1
         (circle,) = [group for name, group in named.items() if name not in {WHEEL, CAR}]
         assert (circle["direct"]["count"], circle["indirect"]["count"]) == (1, 1)
+        assert circle["in_cycles"] == 2
+        assert named[WHEEL]["in_cycles"] == named[CAR]["in_cycles"] == 0
+        cycles = found["in_cycles"]["direct"]["count"] + found["in_cycles"]["indirect"]["count"]
+        assert cycles == sum(group["in_cycles"] for group in found["by_type"]) > 2, "and a std::map's nodes"
+        said = arenadump.check("leaks", made.pid)
+        assert re.search(rf"lost in a cycle: they point to each other +{cycles} ", said)
+        assert unreached(arenadump, made.pid, circle["example"]) == "lost_in_a_cycle"
+        assert unreached(arenadump, made.pid, named[WHEEL]["example"]) == "lost"
+        assert unreached(arenadump, made.pid, seen[ARRAY]["example"]) == "lost_with_others"
+        assert unreached(arenadump, made.pid, made.of["Wheel"][0]) is None
         assert named.keys() == {WHEEL, CAR, circle["type"]}
         assert "Friend" in circle["type"]
         assert named[WHEEL]["example"] in made.of["direct"]

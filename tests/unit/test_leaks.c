@@ -69,6 +69,23 @@ static bool is_direct(const struct made *m, uint32_t node, uint32_t count)
     return true;
 }
 
+static bool has_lost_before(const struct made *m, uint32_t node, uint32_t count)
+{
+    for (uint32_t other = 0; other < count; other++)
+        if (other != node && !m->held[other] && m->leads[other][node])
+            return true;
+    return false;
+}
+
+// Does no lost node lead there to which none leads?
+static bool is_in_cycle(const struct made *m, uint32_t node, uint32_t count)
+{
+    for (uint32_t other = 0; other < count; other++)
+        if ((other == node || m->leads[other][node]) && !m->held[other] && !has_lost_before(m, other, count))
+            return false;
+    return true;
+}
+
 static void check_round(struct made *m)
 {
     struct as_leaks leaks;
@@ -81,7 +98,9 @@ static void check_round(struct made *m)
         enum as_leak expected = m->held[node]               ? AS_LEAK_NONE
                                 : is_direct(m, node, count) ? AS_LEAK_DIRECT
                                                             : AS_LEAK_INDIRECT;
-        CHECK(leaks.of_node[node] == expected, "node %u of %u", node, count);
+        CHECK(as_leak_kind(leaks.of_node[node]) == expected, "node %u of %u", node, count);
+        bool in_cycle = !m->held[node] && is_in_cycle(m, node, count);
+        CHECK(!!(leaks.of_node[node] & AS_LEAK_IN_CYCLE) == in_cycle, "node %u of %u", node, count);
     }
     as_leaks_free(&leaks);
     as_edges_free(&m->graph.edges);

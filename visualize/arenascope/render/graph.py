@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
-from arenascope.wire.graph import Leaks, Owners, Types, Why, not_searched_words, owner_words
+from arenascope.wire.graph import Leaks, Owners, Sum, Types, Why, not_searched_words, owner_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,11 +67,16 @@ def _table(*titles: str) -> Table:
 def render_leaks(facts: Leaks) -> Group:
     """The sums, and the largest kinds of lost chunks."""
     sums = _table("", ">chunks", ">bytes")
-    for words, held in (
-        ("lost: nothing points to them", facts.direct),
-        ("lost with them: only lost chunks do", facts.indirect),
+    first, more = facts.in_cycles
+    rows = [
+        ("lost: nothing points to them", _less(facts.direct, first)),
+        ("lost with them: only lost chunks do", _less(facts.indirect, more)),
+        ("lost in a cycle: they point to each other", Sum(first.count + more.count, first.bytes + more.bytes)),
         ("suspects: only one word of a stack does", facts.suspects),
-    ):
+    ]
+    if facts.garbage:
+        rows.append(("not lost: garbage not yet collected, or held in an unknown way", facts.garbage))
+    for words, held in rows:
         sums.add_row(words, count(held.count), size(held.bytes))
     parts: list[RenderableType] = [_head(facts), "", sums]
     if facts.by_type:
@@ -81,11 +86,17 @@ def render_leaks(facts: Leaks) -> Group:
     return Group(*parts)
 
 
+def _less(held: Sum, part: Sum) -> Sum:
+    return Sum(held.count - part.count, held.bytes - part.bytes)
+
+
 def _leak_kinds(facts: Leaks) -> Table:
     table = _table(">chunks", ">bytes", ">each", "example", "type", "")
     for group in facts.by_type[:SHOWN_TYPES]:
         every = (group.direct, group.indirect, group.suspects)
-        remark = "" if group.direct.count else "lost with others" if group.indirect.count else "suspects"
+        lost = group.direct.count + group.indirect.count
+        remark = "" if group.direct.count else "lost with others" if lost else "suspects"
+        remark = "lost in a cycle" if lost and group.in_cycles == lost else remark
         table.add_row(
             count(sum(each.count for each in every)),
             size(sum(each.bytes for each in every)),
@@ -137,7 +148,7 @@ def render_owners(facts: Owners) -> Group:
         )
     parts: list[RenderableType] = [_head(facts), "", table]
     if facts.unreached:
-        parts.append(f"{size(facts.unreached)} is lost: nothing points to it (arenascope leaks).")
+        parts.append(f"{size(facts.unreached)} is lost: nothing, or only lost chunks point to it (arenascope leaks).")
     if facts.several.bytes > facts.reached / SHOWN_SHARE:
         parts += ["", *_several(facts.several)]
     return Group(*parts)
@@ -155,6 +166,14 @@ def _several(several: Several) -> Iterator[RenderableType]:
         yield f"and {plural(more, 'more owner')} (--json lists those that lead to most)"
 
 
+UNREACHED: Final = {
+    "lost": "Lost: nothing points to it",
+    "lost_with_others": "Lost with others: only lost chunks point to it",
+    "lost_in_a_cycle": "Lost in a cycle: only chunks that point to each other lead to it",
+    "garbage": "Not lost: garbage not yet collected, or held in an unknown way",
+}
+
+
 def render_why(facts: Why) -> Group:
     """The way, chunk by chunk."""
     return Group(_head(facts), "", *_way(facts))
@@ -164,7 +183,7 @@ def _way(facts: Why) -> Iterator[Text]:
     if facts.owner:
         yield Text(owner_words(facts.owner), style="bold")
     else:
-        yield Text("Nothing points to it: it is lost (arenascope leaks).", style="bold")
+        yield Text(f"{UNREACHED[facts.unreached or 'lost']}.", style="bold")
     for step in facts.path:
         name = printable(step.type) if step.type else NO_TYPE
         yield Text(f"→ {step.address}  {size(step.size)}  {name}")

@@ -6,7 +6,7 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Annotated, Final, NamedTuple, Optional, TypeVar, Union
+from typing import Annotated, Final, Literal, NamedTuple, Optional, TypeVar, Union
 
 from arenascope.humanize import printable, size
 from arenascope.runtime_names import NAMES
@@ -60,6 +60,13 @@ class GraphTarget(NamedTuple):
     comm: str
 
 
+class InCycles(NamedTuple):
+    """What is lost in a cycle: only chunks that lead to each other, or what these lead to, lead to it."""
+
+    direct: Sum  # Those that stand for a cycle each.
+    indirect: Sum
+
+
 class LeakGroup(NamedTuple):
     """The lost chunks of one type and size."""
 
@@ -69,6 +76,7 @@ class LeakGroup(NamedTuple):
     direct: Sum
     indirect: Sum
     suspects: Sum
+    in_cycles: Unsigned  # How many of them are lost in a cycle.
     example: Address  # What malloc returned for one of them: a direct one, if there is any.
 
 
@@ -87,6 +95,10 @@ class Leaks(NamedTuple):
     direct: Sum  # Chunks to which nothing leads.
     indirect: Sum  # Chunks to which only lost chunks lead.
     suspects: Sum  # Chunks to which only one word of a stack leads, with what only they hold. They are not lost.
+    in_cycles: InCycles  # A part of direct and indirect.
+    # Objects of Python's or Ruby's that nothing leads to, with what only they hold: garbage that is not yet collected,
+    # or held in an unknown way. They are not lost. null: there is no such runtime, or its objects are not known.
+    garbage: Optional[Sum]
     by_type: tuple[LeakGroup, ...]  # By type and size, most bytes first.
 
 
@@ -220,6 +232,10 @@ class Why(NamedTuple):
     reached: bool  # false: nothing leads to the chunk.
     owner: Optional[Owner]
     word: Optional[Address]  # Where the root is. null: a register, or nothing leads to the chunk.
+    # Why nothing leads to the chunk. lost_with_others: only lost chunks do. lost_in_a_cycle: only chunks that lead to
+    # each other, or what these lead to. garbage: an object, or what only objects hold, that is not yet collected, or
+    # held in an unknown way. null: the chunk is reached.
+    unreached: Optional[Literal["lost", "lost_with_others", "lost_in_a_cycle", "garbage"]]
     member: Optional[str]  # Which part of the variable the word is, by debug information.
     leads_to: Optional[Unsigned]  # Where in the first chunk the root's pointer leads.
     path: tuple[WayStep, ...]  # From the chunk that the root leads to, to the one that was asked for.
@@ -252,7 +268,7 @@ def owner_words(owner: Owner) -> str:
         "thread_variables": "thread-local variables",
         "runtime": "heaps of runtimes (Ruby, Java, ...)",
         "frames": "frames of Python functions",
-        "unreached_objects": "nothing: garbage that has not been collected, or held in an unknown way",
+        "unreached_objects": "nothing: garbage not yet collected, or held in an unknown way",
         "interpreter": f"the interpreter ({printable(owner.module or '?')})",
         "memory": "anonymous memory",
         "shared_memory": "shared memory",
