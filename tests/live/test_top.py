@@ -129,6 +129,7 @@ def test_a_table_has_the_same(hoarder: Hoarder, mark: str) -> None:
     done = top("--once", "--filter", mark)
     lines = done.stdout.splitlines()
     assert lines[0].startswith("1 process, Rss ")
+    assert lines[0].rstrip().endswith("1 inspected")
     assert lines[1].startswith("Would come back: 1")
     assert f"filter: {mark}" in lines[2]
     titles, (cells,) = lines[3].replace("in use", "in_use").split(), [line.split() for line in lines[4:]]

@@ -106,6 +106,7 @@ def test_the_machine(mark: str) -> None:
         async def act(live: Live, pilot: Pilot[int]) -> None:
             lines = await until(live, pilot, has("2 inspected"))
             assert lines[0].startswith("2 processes, Rss ")
+            assert lines[0].rstrip().endswith("2 inspected; shared pages counted in each")
             assert re.search(r"Would come back: 3\d\.\d MiB by malloc_trim", lines[1])
             pids = [line.split()[0] for line in lines[4:6]]
             assert set(pids) == {str(one.pid), str(other.pid)}

@@ -197,6 +197,7 @@ def test_growth_over_a_timeline(tmp_path: Path) -> None:
     ]
     words = arenascope("timeline", path).stdout
     assert "4 polls with 4 snapshots" in words
+    assert "shared pages" not in words
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -373,6 +374,7 @@ def test_a_cgroup_is_watched(tmp_path: Path) -> None:
             assert outside.pid not in watched
         # The kernel lets a cgroup go when its processes are reaped.
         odd.wait_for(lambda: "populated 0" in (made / "cgroup.events").read_text())
+    assert "shared pages are counted in each" in arenascope("timeline", path).stdout
     polls = read(str(path)).polls
     assert len(polls) >= 3
     assert {snapshot.pid for poll in polls[:2] for snapshot in poll.snapshots} == {one.pid, other.pid}

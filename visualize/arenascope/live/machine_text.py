@@ -120,7 +120,8 @@ def said(entries: Sequence[Entry], census: Census, choice: Choice) -> list[Text]
     sums = totals(entries)
     rss, back, more = sums[RSS], sums["releasable"], sums["withheld"]
     shown = f"{count(len(entries))} process{'' if len(entries) == 1 else 'es'}"
-    lines = [Text(f"{shown}, Rss {_words(rss)}, {count(taken(entries))} inspected")]
+    shared = "; shared pages counted in each" if len(entries) > 1 else ""
+    lines = [Text(f"{shown}, Rss {_words(rss)}, {count(taken(entries))} inspected{shared}")]
     come = Text("Would come back: ").append(_words(back), style="bold green").append(" by malloc_trim(0), ")
     lines.append(come.append(_words(more), style="bold cyan").append(" more by deep trims"))
     lines.append(Text("; ".join(_census(entries, census, choice)), style="dim"))

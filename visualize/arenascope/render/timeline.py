@@ -33,6 +33,8 @@ def render_timeline(timeline: Timeline, bytes_: int, lines: int) -> RenderableTy
     parts: list[RenderableType] = [head.append(many, style="not bold")]
     if polls:
         parts += ["", _table(_spread(polls, lines))]
+        if any(poll.processes > 1 for poll in polls):
+            parts.append(Text("The rows are sums over the processes: shared pages are counted in each.", style="dim"))
         spent = sum(poll.cost_us for poll in polls) / 1000 / len(polls)
         parts.append(Text(f"A poll costs {spent:.0f} ms of processor time. All times are UTC.", style="dim"))
     notes = list(dict.fromkeys(poll.notes for poll in polls if poll.notes))
