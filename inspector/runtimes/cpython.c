@@ -20,6 +20,7 @@ enum {
     FREE_READS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
     READS = 4,            // more for each place where a pool may be
     TEXT = 256,
+    PLACE_BITS = 20, // addresses are told apart by those above: a mapping of less is mostly alone
 };
 static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40; // bytes: what is larger is a reservation
 
@@ -108,37 +109,79 @@ static bool is_known(const struct as_py_search *s, uint64_t table)
     return false;
 }
 
-// Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
-static bool follow_arena_pointers(void *context, const uint64_t *pointers, size_t count)
+// Adds the arenas of the array at `table`, if it is one that is not known. False: memory ran out.
+static bool try_table(struct as_py_search *s, uint64_t table, const struct as_py_arena *first)
 {
-    struct as_py_search *s = context;
+    bool ok = true;
+    for (int k = 0; k < LAYOUTS && ok && s->table_count < AS_PY_TABLES; k++) {
+        s->layout = &layouts[k];
+        if (!as_py_is_arena(s, table, first) || is_known(s, table) || !add_table(s, table, &ok))
+            continue;
+        describe_arenas(s);
+        ok = as_regions_sort(s->store, s->first, s->err);
+        s->sorted = s->store->regions.count - s->first;
+    }
+    return ok;
+}
+
+// Notes whether behind the variable at `place`, which has an array's address, stands how many elements that has.
+static void note_length(struct as_py_search *s, uint64_t place)
+{
+    uint64_t behind;
+    if (!s->has_length && --s->reads_left > 0)
+        s->has_length =
+            as_target_read_u64(s->target, place + sizeof place, &behind) && as_py_is_array_length((uint32_t)behind);
+}
+
+// Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
+static bool follow_tables(struct as_py_search *s, const uint64_t *pointers, const uint64_t *places, size_t count)
+{
     struct as_py_arena first[AS_POINTERS];
     bool read[AS_POINTERS], ok = true;
     as_target_gather(s->target, pointers, count, sizeof *first, first, sizeof *first, read);
     s->reads_left -= (int64_t)count;
-    for (size_t i = 0; i < count && ok && s->reads_left > 0; i++)
-        for (int k = 0; k < LAYOUTS && read[i] && ok && s->table_count < AS_PY_TABLES; k++) {
-            s->layout = &layouts[k];
-            if (as_py_is_arena(s, pointers[i], &first[i]) && !is_known(s, pointers[i]) &&
-                add_table(s, pointers[i], &ok))
-                describe_arenas(s);
-        }
+    for (size_t i = 0; i < count && ok && s->reads_left > 0; i++) {
+        ok = !read[i] || try_table(s, pointers[i], &first[i]);
+        if (places && is_known(s, pointers[i]))
+            note_length(s, places[i]);
+    }
     return ok;
 }
 
-// Does the address lie in memory that a runtime may have? Words that follow each other mostly lie in the same mapping, or in none.
+static bool follow_pointers(void *context, const uint64_t *pointers, const uint64_t *places, size_t count)
+{
+    return follow_tables(context, pointers, places, count);
+}
+
+// Does the address lie in memory that a runtime may have? Words that follow each other mostly lie in a few mappings, or in none.
 static bool is_in_memory(struct as_py_search *s, uint64_t address)
 {
     const struct as_target *t = s->target;
-    if (address < s->asked.start || address >= s->asked.end) {
+    struct as_py_place *asked = &s->asked[(address >> PLACE_BITS) % AS_PY_ASKED];
+    if (address < asked->range.start || address >= asked->range.end) {
         size_t i = as_target_mapping_from(t, address);
         const struct as_mapping *m = t->mappings.items + i;
         bool mapped = i < t->mappings.count && m->start <= address;
         uint64_t below = i > 0 ? m[-1].end : 0, above = i < t->mappings.count ? m->start : UINT64_MAX;
-        s->asked = mapped ? (struct as_range){m->start, m->end} : (struct as_range){below, above};
-        s->asked_is_memory = mapped && as_is_runtime_memory(m);
+        asked->range = mapped ? (struct as_range){m->start, m->end} : (struct as_range){below, above};
+        asked->is_memory = mapped && as_is_runtime_memory(m);
     }
-    return s->asked_is_memory;
+    return asked->is_memory;
+}
+
+// Does the address lie in an arena that was found? Arrays of arenas do not: CPython gets their memory of malloc (PyMem_RawRealloc).
+static bool is_in_arena(const struct as_py_search *s, uint64_t address)
+{
+    const struct as_region_record *regions = s->store->regions.items + s->first;
+    size_t low = 0, high = s->sorted;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (regions[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && address - regions[low - 1].address < regions[low - 1].size;
 }
 
 static bool is_candidate(void *context, uint64_t place, uint64_t word)
@@ -146,14 +189,18 @@ static bool is_candidate(void *context, uint64_t place, uint64_t word)
     struct as_py_search *s = context;
     if (word == AS_PY_RUNTIME_COOKIE)
         s->offsets = place;
-    return word != 0 && word % AS_PY_ALIGNMENT == 0 && is_in_memory(s, word);
+    return word % AS_PY_ALIGNMENT == 0 && is_in_memory(s, word) && !is_in_arena(s, word);
 }
 
 // Reads CPython's variables in [start, end) for pointers to private memory.
 static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
 {
-    const struct as_pointer_search p = {s->target, s, is_candidate, follow_arena_pointers, &s->reads_left};
-    return as_pointers_search(&p, start, end);
+    const struct as_pointer_search p = {s->target, s, is_candidate, follow_pointers, &s->reads_left};
+    // Those that begin as 0 come first. Before 3.12 the address of the array is one of them, and most of the others are addresses of objects,
+    // which need not be followed once the arenas are known.
+    const struct as_mapping *m = as_target_mapping_at(s->target, start);
+    uint64_t zeros = m && m->end < end ? m->end : end;
+    return as_pointers_search(&p, zeros, end) && as_pointers_search(&p, start, zeros);
 }
 
 // Goes through the interpreter's variables.
@@ -213,8 +260,8 @@ static bool add_classes(struct as_py_search *s)
 static bool follow_all(struct as_py_search *s, as_py_pointer_vec *tables, bool ok)
 {
     for (size_t i = 0; i < tables->count && ok; i += AS_POINTERS)
-        ok = follow_arena_pointers(s, tables->items + i,
-                                   tables->count - i < AS_POINTERS ? tables->count - i : AS_POINTERS);
+        ok = follow_tables(s, tables->items + i, NULL,
+                           tables->count - i < AS_POINTERS ? tables->count - i : AS_POINTERS);
     as_vec_free(tables);
     return ok;
 }
@@ -233,7 +280,7 @@ static bool search_interpreters(struct as_py_search *s)
     as_py_pointer_vec tables = {0};
     bool whole = true;
     if (s->offsets == 0)
-        return s->table_count == 0 || search(s, search_list);
+        return s->table_count == 0 || !s->has_length || search(s, search_list);
     bool ok = as_py_interpreters_find(s->target, s->offsets, &tables, &s->reads_left, &whole, s->err);
     ok = follow_all(s, &tables, ok);
     if (ok && !whole && s->table_count > 0)

@@ -12,6 +12,7 @@ enum {
     AS_PY_TABLES = 1024,   // arrays of arena_objects: one for each interpreter that has its own
     AS_PY_INDEX_BITS = 20, // of an arena's place among all
     AS_PY_TOGETHER = 64,   // arenas whose headers are read at once
+    AS_PY_ASKED = 16,      // mappings, or gaps between two, that words were last searched in
 };
 
 // What differs between releases.
@@ -26,6 +27,12 @@ struct as_py_element {
     uint32_t index;
 };
 
+// Where words were searched in.
+struct as_py_place {
+    struct as_range range;
+    bool is_memory; // a runtime may have memory there
+};
+
 // What is being searched for, with what was found so far. A target may be made so that inspecting never ends: `reads_left` are left.
 struct as_py_search {
     struct as_target *target;
@@ -34,17 +41,17 @@ struct as_py_search {
     struct as_error *err;
     const struct as_py_layout *layout;
     uint32_t runtime;              // index of our record
-    size_t first;                  // of our regions
+    size_t first, sorted;          // of our regions; how many of these are sorted
     size_t first_page;             // of our pages
     uint64_t tables[AS_PY_TABLES]; // the arrays of arena_objects that were accepted
     size_t table_count;
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t reads_left;
-    struct as_range asked; // a mapping, or the gap between two, that a word was last searched in
-    bool asked_is_memory;  // it is one in which a runtime may have memory
-    bool pages;            // what lies on each page is wanted
-    uint64_t offsets;      // address of _PyRuntime, where it says what it has; 0: not seen
+    struct as_py_place asked[AS_PY_ASKED];
+    bool pages;       // what lies on each page is wanted
+    bool has_length;  // behind a variable with an array's address stands a number of elements
+    uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen
     struct as_size_class_record classes[AS_PY_CLASSES];
     AS_VEC(uint64_t) addresses; // of the headers of some arenas' pools
     AS_VEC(struct as_py_pool) headers;

@@ -113,8 +113,9 @@ static bool follow_context(struct metaspace_search *s, const struct context *con
     return true;
 }
 
-static bool follow_all(void *context, const uint64_t *pointers, size_t count)
+static bool follow_all(void *context, const uint64_t *pointers, const uint64_t *places, size_t count)
 {
+    (void)places;
     struct metaspace_search *s = context;
     struct context contexts[AS_POINTERS];
     bool read[AS_POINTERS];

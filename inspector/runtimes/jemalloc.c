@@ -26,6 +26,8 @@ enum {
     MOST_BLOCKS = 4096,
     MOST_TABLES = 1024,   // of one level below a table: a leaf is for 1 GiB, or for 128 MiB
     CANDIDATES = 256,     // pointers of an object that are tried as tables
+    TOGETHER = 32,        // of which so many are read in one go,
+    BEGINNING = 8,        // so many words of each
     FREE_READS = 1 << 16, // at a descriptor or at 4 KiB, whatever the target's size; and at 4 KiB of variables
     MISMATCHES = 8,       // a thread may stand between two changes of the tree
 };
@@ -342,30 +344,61 @@ static bool try_table(struct jemalloc_search *s, const struct as_range *variable
     return false;
 }
 
+// Pointers of an object, whose beginnings are read together.
 struct variable_search {
     struct jemalloc_search *search;
     const struct as_range *variables;
-    bool found;
+    uint64_t places[TOGETHER], tables[TOGETHER];
+    size_t count;
+    bool found, ended; // there are too many
 };
+
+// May a table of level 1 begin so? A word of it that is not 0 leads to a table, or to a descriptor.
+static bool may_begin_table(struct jemalloc_search *s, const uint64_t words[BEGINNING])
+{
+    for (unsigned i = 0; i < BEGINNING; i++)
+        if (words[i] != 0)
+            return s->shape->levels > 2 ? may_be_table(s, words[i], 2)
+                                        : as_is_runtime_range(s->target, descriptor_of(words[i]),
+                                                              sizeof(struct extent_descriptor), &s->reads_left);
+    return true;
+}
+
+// Tries the tables that were put off, in their order.
+static void try_tables(struct variable_search *v)
+{
+    struct jemalloc_search *s = v->search;
+    uint64_t words[TOGETHER][BEGINNING];
+    bool read[TOGETHER];
+    as_target_gather(s->target, v->tables, v->count, sizeof *words, words, sizeof *words, read);
+    for (size_t i = 0; i < v->count && !v->found && !v->ended && s->ok; i++) {
+        v->ended = s->candidates-- <= 0 || s->reads_left <= 0;
+        if (!v->ended && (!read[i] || may_begin_table(s, words[i])))
+            v->found = try_table(s, v->variables, v->places[i], v->tables[i]);
+    }
+    v->count = 0;
+}
 
 static bool try_variable(void *context, uint64_t address, uint64_t word)
 {
     struct variable_search *v = context;
-    struct jemalloc_search *s = v->search;
-    if (!may_be_table(s, word, 1))
+    if (!may_be_table(v->search, word, 1))
         return true;
-    if (s->candidates-- <= 0 || s->reads_left <= 0)
-        return false;
-    v->found = try_table(s, v->variables, address, word);
-    return !v->found && s->ok;
+    v->places[v->count] = address;
+    v->tables[v->count++] = word;
+    if (v->count == TOGETHER)
+        try_tables(v);
+    return !v->found && !v->ended && v->search->ok;
 }
 
 // Goes through variables for a pointer to a table.
 static bool search_variables(struct jemalloc_search *s, const struct as_range *v)
 {
-    struct variable_search search = {s, v, false};
+    struct variable_search search = {.search = s, .variables = v};
     int64_t reads_left = FREE_READS;
     as_words_visit(s->target, &reads_left, v->start, v->end, try_variable, &search);
+    if (search.count > 0)
+        try_tables(&search);
     return search.found;
 }
 

@@ -40,61 +40,85 @@ struct mimalloc_search {
     bool skipped; // a mapping that may have segments
 };
 
+// Which of some numbers are variables.
 struct value_search {
-    uint64_t value;
-    bool found;
+    const uint64_t *values;
+    bool *found;
+    int count, left;
 };
 
 static bool is_value(void *context, uint64_t address, uint64_t word)
 {
     struct value_search *v = context;
     (void)address;
-    v->found = word == v->value;
-    return !v->found;
+    for (int i = 0; i < v->count; i++)
+        if (word == v->values[i] && !v->found[i]) {
+            v->found[i] = true;
+            v->left--;
+        }
+    return v->left > 0;
 }
 
-// Does a variable of the program or of a library have this value? It is one with a value from the beginning: on a private page of the
-// file's that can be written.
-static bool is_variable(const struct mimalloc_search *s, uint64_t value)
+// Finds out which of the numbers from `first` on are the values of variables of the program or of a library: of such with a value from the
+// beginning, on a private page of the file's that can be written.
+static void search_variables(struct mimalloc_search *s, int first)
 {
     struct as_target *t = s->target;
-    struct value_search v = {value, false};
-    for (size_t i = 0; i < t->mappings.count && !v.found; i++) {
+    struct value_search v = {s->known + first, s->proven + first, s->number_count - first, s->number_count - first};
+    for (size_t i = 0; i < t->mappings.count && v.left > 0; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         struct as_range variables;
         int64_t reads_left = MOST_VARIABLES / STEP;
         if (as_variables_at(t, i, &variables))
             as_words_visit(t, &reads_left, m->start, m->end, is_value, &v);
     }
-    return v.found;
 }
 
-// As is_variable, asked once for each number.
-static bool is_proven(struct mimalloc_search *s, uint64_t number)
+// The place of a number among those that are known, or to be; -1: there is no room for it.
+static int place_of(struct mimalloc_search *s, uint64_t number)
 {
     for (int i = 0; i < s->number_count; i++)
         if (s->known[i] == number)
-            return s->proven[i];
+            return i;
     if (s->number_count == MOST_NUMBERS)
-        return false;
+        return -1;
     s->known[s->number_count] = number;
-    s->proven[s->number_count] = is_variable(s, number);
-    return s->proven[s->number_count++];
+    s->proven[s->number_count] = false;
+    return s->number_count++;
 }
 
-// Bytes of the segment at `at`; 0: there is none.
+// The number that a header with its cookie at words[0] asks for; 0: it is none.
+static uint64_t number_of(uint64_t at, const uint64_t words[3])
+{
+    uint64_t number = words[0] ^ at, slices = words[1], info = words[2];
+    // One without its highest bits is rather an address, or a small number.
+    return slices > MOST_SLICES || info == 0 || info > MOST_INFO_SLICES || info > slices || number >> 48 == 0 ? 0
+                                                                                                              : number;
+}
+
+// Bytes of the segment at `at`; 0: there is none. The variables are searched once for all numbers that are new.
 static uint64_t segment_at(struct mimalloc_search *s, uint64_t at)
 {
-    uint64_t words[HEAD_WORDS];
+    uint64_t words[HEAD_WORDS], slices[HEAD_WORDS];
+    int places[HEAD_WORDS], count = 0, before = s->number_count;
     if (!as_target_read(s->target, at, words, sizeof words))
         return 0;
     for (int i = 0; i + 2 < HEAD_WORDS; i++) {
-        uint64_t number = words[i] ^ at, slices = words[i + 1], info = words[i + 2];
-        // One without its highest bits is rather an address, or a small number.
-        if (slices > MOST_SLICES || info == 0 || info > MOST_INFO_SLICES || info > slices || number >> 48 == 0)
+        uint64_t number = number_of(at, words + i);
+        int place = number == 0 ? -1 : place_of(s, number);
+        if (place >= 0) {
+            slices[count] = words[i + 1];
+            places[count++] = place;
+        }
+    }
+    if (s->number_count > before)
+        search_variables(s, before);
+    for (int i = 0; i < count; i++) {
+        if (!s->proven[places[i]])
             continue;
-        if (is_proven(s, number))
-            return slices * SLICE;
+        // What stands behind the cookie is forgotten: it would take the room of other numbers.
+        s->number_count = places[i] >= before ? places[i] + 1 : before;
+        return slices[i] * SLICE;
     }
     return 0;
 }

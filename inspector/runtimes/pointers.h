@@ -9,10 +9,10 @@ enum { AS_POINTERS = 256 }; // that are followed in one go
 struct as_pointer_search {
     struct as_target *target;
     void *context;
-    // May the word at `place` be such a pointer?
+    // May the word at `place` be such a pointer? It is not 0.
     bool (*is_candidate)(void *context, uint64_t place, uint64_t word);
-    // Follows at most AS_POINTERS of them. False: the search ends.
-    bool (*follow)(void *context, const uint64_t *pointers, size_t count);
+    // Follows at most AS_POINTERS of them, which are at these places. False: the search ends.
+    bool (*follow)(void *context, const uint64_t *pointers, const uint64_t *places, size_t count);
     const int64_t *reads_left; // the search ends, too, when none are left
 };
 

@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { STEP = 512 }; // words that are read in one go
+enum {
+    READ = 4096, // bytes that count as one read
+    STEP = 2048, // words that are read in one go
+    PAGES = 64,  // whose residency is asked for in one go
+};
 static const uint64_t LARGEST_VARIABLES = UINT64_C(1) << 28;
 
 // Does this mapping, right behind one of `of`'s variables, hold more of them? The kernel has .bss in as many parts as a program has
@@ -34,25 +38,72 @@ bool as_variables_at(const struct as_target *t, size_t index, struct as_range *v
     return true;
 }
 
+// One go of as_words_visit.
+struct words_visit {
+    struct as_target *target;
+    int64_t *reads_left;
+    as_word_fn *visit;
+    void *context;
+    bool all;   // nothing was passed over
+    bool ended; // visit() said so, or no read is left
+};
+
+// Reads [start, end), of which no page is known to be absent.
+static void visit_stretch(struct words_visit *v, uint64_t start, uint64_t end)
+{
+    uint64_t words[STEP];
+    for (uint64_t at = start; at < end && !v->ended;) {
+        size_t wanted = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+        if ((*v->reads_left -= (int64_t)((wanted + READ - 1) / READ)) <= 0) {
+            v->all = false;
+            v->ended = true;
+            return;
+        }
+        size_t length = as_target_read_resident(v->target, at, words, wanted);
+        for (size_t i = 0; i < length / sizeof *words && !v->ended; i++)
+            v->ended = words[i] != 0 && !v->visit(v->context, at + i * sizeof *words, words[i]);
+        v->all &= v->ended || length == wanted;
+        at = length == wanted ? at + length : as_align_down(at + length, v->target->page_size) + v->target->page_size;
+    }
+}
+
+// Reads what is not absent of [start, end), which is of PAGES pages at most. False: all of it is absent.
+static bool visit_pages(struct words_visit *v, uint64_t start, uint64_t end)
+{
+    uint8_t pages[PAGES];
+    const uint64_t size = v->target->page_size, first = as_align_down(start, size);
+    size_t count = (size_t)((as_align_up(end, size) - first) / size);
+    if (!as_target_residency(v->target, first, first + count * size, pages, NULL)) {
+        visit_stretch(v, start, end);
+        return true;
+    }
+    bool any = false;
+    for (size_t i = 0, run; i < count && !v->ended; i += run) {
+        for (run = 1; i + run < count && (pages[i + run] != 0) == (pages[i] != 0);)
+            run++;
+        uint64_t from = first + i * size, to = from + run * size;
+        if (pages[i] != 0)
+            visit_stretch(v, from > start ? from : start, to < end ? to : end);
+        any |= pages[i] != 0;
+    }
+    return any;
+}
+
 bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
                     void *context)
 {
-    uint64_t words[STEP];
-    bool all = true;
-    for (uint64_t at = start; at < end;) {
-        uint64_t present = as_target_skip_absent(t, as_align_down(at, t->page_size), as_align_up(end, t->page_size));
-        at = present > at ? present : at;
-        size_t wanted = at < end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        if (at >= end)
-            return all;
-        if (--*reads_left <= 0)
-            return false;
-        size_t length = as_target_read_resident(t, at, words, wanted);
-        for (size_t i = 0; i < length / sizeof *words; i++)
-            if (words[i] != 0 && !visit(context, at + i * sizeof *words, words[i]))
-                return all;
-        all &= length == wanted;
-        at = length == wanted ? at + length : as_align_down(at + length, t->page_size) + t->page_size;
+    struct words_visit v = {t, reads_left, visit, context, .all = true};
+    uint64_t count = 1; // pages: a search often ends at the first word
+    for (uint64_t at = start; at < end && !v.ended; count = count < PAGES ? count * 4 : PAGES) {
+        uint64_t stop = as_align_down(at, t->page_size) + count * t->page_size;
+        stop = stop < end && stop > at ? stop : end;
+        bool any = visit_pages(&v, at, stop);
+        at = stop;
+        if (!any && at < end) {
+            uint64_t present =
+                as_target_skip_absent(t, as_align_down(at, t->page_size), as_align_up(end, t->page_size));
+            at = present > at ? present : at;
+        }
     }
-    return all;
+    return v.all;
 }
