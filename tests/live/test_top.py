@@ -277,7 +277,7 @@ def test_sums_of_what_is_not_all_known() -> None:
 def test_rss_is_exact_only_as_long_as_the_quick_count_has_not_moved() -> None:
     taken = entry(10, 100, releasable=4096)
     assert held_of(taken)[RSS] == Quantity(taken.quick + 1)
-    grown = replace(taken, process=replace(taken.process, rss=101))
+    grown = replace(taken, process=taken.process._replace(rss=101))
     assert held_of(grown)[RSS] == Quantity(grown.quick, quick=True)
     assert held_of(entry(11, 100))["releasable"] == Quantity(None)
 
@@ -357,7 +357,7 @@ def test_whose_poll_it_is() -> None:
     assert poll(small, large) == 2
     assert poll(small, replace(large, cost=100.0)) == 1  # for what it costs
     assert poll(small, taken(3, 10), visible=frozenset({small.identity})) == 1
-    moved = replace(small, process=replace(small.process, rss=5000))
+    moved = replace(small, process=small.process._replace(rss=5000))
     assert poll(moved, taken(3, 10)) == 1
     assert poll(small, large, entry(4, 1)) == 4  # who had none comes first
     assert poll(replace(small, tried=time.monotonic())) is None

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from arenascope.humanize import lines
 
 PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat behind the name, counted from 0: proc_pid_stat(5).
 STATE, PARENT, FLAGS, THREADS, STARTED, RSS = 0, 1, 6, 17, 19, 21
-DEAD: Final = "ZX"  # states
+DEAD: Final = (b"Z", b"X")  # states
 MOST_OF_STAT: Final = 4096  # bytes; 52 numbers, and a name of at most 64 bytes
 MOST_TRIES: Final = 10
 KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
@@ -27,8 +26,7 @@ class Identity(NamedTuple):
     started: int
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """A process that runs, or a zombie."""
 
     identity: Identity
@@ -81,32 +79,29 @@ def read_proc(file: Path | str) -> str:
         return ""
 
 
-class _Stat(NamedTuple):
-    """What a stat file in /proc says (proc_pid_stat(5))."""
-
-    comm: str
-    fields: list[str]  # those behind the name
-
-    @property
-    def dead(self) -> bool:
-        """Whether this thread has ended."""
-        return self.fields[STATE] in DEAD
-
-
-def _stat(folder: str) -> _Stat | None:
-    """By three system calls: a scan reads the file of each process of the machine."""
+def _text(folder: str) -> bytes:
+    """What the stat file of a thread says; empty: it has ended. By three system calls: a scan reads many."""
     try:
         fd = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
-        text = os.read(fd, MOST_OF_STAT).decode("utf-8", "surrogateescape")
+        return os.read(fd, MOST_OF_STAT)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(fd)
-    comm, found, rest = text.partition("(")[2].rpartition(")")
-    return _Stat(comm, rest.split()) if found else None
+
+
+def _stat(text: bytes) -> list[bytes] | None:
+    """Fields of a stat file (proc_pid_stat(5)), those behind the name, and last the name. None: it is none."""
+    comm, found, rest = text[text.find(b"(") + 1 :].rpartition(b")")
+    return [*rest.split(None, RSS + 1), comm] if found else None
+
+
+def _is_dead(stat: list[bytes]) -> bool:
+    """Whether this thread has ended."""
+    return stat[STATE] in DEAD
 
 
 def process_at(pid: int) -> Process | None:
@@ -117,15 +112,16 @@ def process_at(pid: int) -> Process | None:
 
 def _process(pid: int) -> Process | None:
     """Asked again where the first thread has ended, and another one is about to have its id, by an exec."""
+    stat = None
     for _ in range(MOST_TRIES):
-        stat = _stat(f"{PROC}/{pid}")
-        if stat is None or not stat.dead or stat.fields[THREADS] == "1":
-            return stat and _described(pid, stat)
+        stat = _stat(_text(f"{PROC}/{pid}"))
+        if stat is None or not _is_dead(stat) or stat[THREADS] == b"1":
+            break
         for tid in _threads(pid):
-            living = _stat(f"{PROC}/{pid}/task/{tid}")
-            if living and not living.dead:
+            living = _stat(_text(f"{PROC}/{pid}/task/{tid}"))
+            if living and not _is_dead(living):
                 return _described(pid, stat, living, tid)
-    return stat and _described(pid, stat)
+    return _described(pid, stat) if stat else None
 
 
 def _threads(pid: int) -> list[int]:
@@ -135,15 +131,15 @@ def _threads(pid: int) -> list[int]:
         return []
 
 
-def _described(pid: int, stat: _Stat, living: _Stat | None = None, through: int | None = None) -> Process:
+def _described(pid: int, stat: list[bytes], living: list[bytes] | None = None, through: int | None = None) -> Process:
     """`living`: of the thread `through`, where the first one has ended."""
     return Process(
-        Identity(pid, int(stat.fields[STARTED])),
-        int(stat.fields[PARENT]),
-        stat.comm,
-        int((living or stat).fields[RSS]),
-        zombie=stat.dead and not living,
-        kernel=bool(int(stat.fields[FLAGS]) & KERNEL_THREAD),
+        Identity(pid, int(stat[STARTED])),
+        int(stat[PARENT]),
+        stat[-1].decode("utf-8", "surrogateescape"),
+        int((living or stat)[RSS]),
+        zombie=_is_dead(stat) and not living,
+        kernel=bool(int(stat[FLAGS]) & KERNEL_THREAD),
         through=through,
     )
 
@@ -154,10 +150,31 @@ def files_of(pid: int) -> Path:
     return found.files if found else PROC / str(pid)
 
 
+class _Seen:
+    """What the last scan of /proc has read."""
+
+    processes: ClassVar[dict[bytes, Process]] = {}  # by what their stat files said
+
+
+def _scanned(name: str, now: dict[bytes, Process]) -> Process | None:
+    """A process of a scan. What its file says is the same while it rests, and then so is what comes of it."""
+    text = _text(f"{PROC}/{name}")
+    known = _Seen.processes.get(text)
+    if known is None:
+        stat = _stat(text)
+        if stat is None or _is_dead(stat):  # of a dead one other files tell more, which may change
+            return _process(int(name))
+        known = _described(int(name), stat)
+    now[text] = known
+    return known
+
+
 def all_processes(*, zombies: bool = False) -> dict[int, Process]:
     """Every process that runs, but this one; with the zombies if they are asked for."""
     ours = os.getpid()
-    found = (_process(int(name)) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - there are hundreds
+    now: dict[bytes, Process] = {}
+    found = [_scanned(name, now) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208 - there are hundreds
+    _Seen.processes = now
     return {each.pid: each for each in found if each and each.pid != ours and (zombies or not each.zombie)}
 
 

@@ -65,6 +65,7 @@ def decode(kind: type[T], value: Any, place: str = "") -> T:
     return made
 
 
+_MISSING: Any = object()
 _MADE: dict[Any, Convert] = {}  # a type's hints are read once
 
 
@@ -91,10 +92,19 @@ def _make(kind: Any) -> Convert:  # noqa: PLR0911 - one for each kind of type
     return _plain(kind)
 
 
+def _as_they_are(kind: Any) -> frozenset[type]:
+    """The types of values that need no conversion."""
+    itself = get_args(kind) if get_origin(kind) is Union else (kind,)
+    return frozenset(itself) & {int, str, bool, type(None)}
+
+
 def _of_fields(kind: Any) -> Convert:
     hints = get_type_hints(kind)
     names = getattr(kind, "_fields", None) or [field.name for field in dataclasses.fields(kind)]
-    readers = [(name, _converter(hints[name]), getattr(hints[name], "INLINE", False)) for name in names]
+    readers = [
+        (name, _converter(hints[name]), getattr(hints[name], "INLINE", False), _as_they_are(hints[name]))
+        for name in names
+    ]
     optional = getattr(kind, "_field_defaults", {})
     closed = getattr(kind, "KEYWORDS", {}).get("additionalProperties", True) is False
 
@@ -103,16 +113,19 @@ def _of_fields(kind: Any) -> Convert:
         made = {}
         if closed and (unknown := table.keys() - set(names)):
             raise DecodeError(f"{place}.{min(unknown)} is unknown")
-        for name, convert, inline in readers:
-            here = f"{place}.{name}" if place else name
+        for name, convert, inline, as_they_are in readers:
             if inline:  # its keys stand among those of this object
                 made[name] = convert(value, place)
                 continue
-            if name not in table:
-                if name in optional:
-                    continue
+            found = table.get(name, _MISSING)
+            if type(found) in as_they_are:  # most are, and to call for each of them takes longer than all else
+                made[name] = found
+                continue
+            here = f"{place}.{name}" if place else name
+            if found is not _MISSING:
+                made[name] = convert(found, here)
+            elif name not in optional:
                 raise DecodeError(f"{here} is missing")
-            made[name] = convert(table[name], here)
         return kind(**made)
 
     return read
@@ -125,13 +138,12 @@ def _optional(kind: Any) -> Convert:
 
 def _each(kind: Any) -> Convert:
     convert = _converter(kind)
-    itself = set(get_args(kind)) if get_origin(kind) is Union else {kind}  # types of values that need no conversion
-    itself &= {int, str, type(None)}
+    as_they_are = _as_they_are(kind)
 
     def read(value: Any, place: str) -> Any:
         if not isinstance(value, list):
             raise DecodeError(f"{place} is no array")
-        if set(map(type, value)) <= itself:  # a profile has millions of numbers
+        if set(map(type, value)) <= as_they_are:  # a profile has millions of numbers
             return tuple(value)
         return tuple(convert(each, f"{place}[{index}]") for index, each in enumerate(value))
 
