@@ -131,11 +131,23 @@ static uint32_t rows_by_heap_info(struct as_target *t, const struct as_answer *a
     return rows ? rows : AS_LAYOUT_ALL_ROWS;
 }
 
-// A tcache_perthread_struct as one row has it.
+// A chunk that may be a tcache_perthread_struct.
 struct cache {
-    uint64_t address;
+    uint64_t size; // of the chunk
+    size_t length; // of bytes: what was read of it; 0: it is too large to be one
     uint8_t bytes[1024];
 };
+
+// Reads it once for all rows. False: there is no chunk.
+static bool read_cache(struct as_target *t, uint64_t chunk, struct cache *cache)
+{
+    if (!as_target_read_u64(t, chunk + 8, &cache->size))
+        return false;
+    cache->size &= ~(uint64_t)7;
+    uint64_t length = cache->size > 8 ? cache->size - 8 : 0;
+    cache->length = length <= sizeof cache->bytes ? as_target_read_resident(t, chunk + 16, cache->bytes, length) : 0;
+    return true;
+}
 
 static unsigned cached(const struct cache *cache, const struct as_heap_layout *heap, unsigned bin)
 {
@@ -145,20 +157,13 @@ static unsigned cached(const struct cache *cache, const struct as_heap_layout *h
 
 // Whether the chunk that an arena begins with, a thread's tcache, is one of that row: its size, its counts, and that a
 // list is empty exactly where its count says so. *lists: how many are not empty.
-static bool cache_fits(struct as_target *t, uint64_t chunk, const struct as_layout *row, uint64_t limit,
-                       struct cache *cache, unsigned *lists)
+static bool cache_fits(const struct cache *cache, const struct as_layout *row, uint64_t limit, unsigned *lists)
 {
     const struct as_heap_layout *heap = &row->heap;
-    uint64_t size;
     uint64_t least = ((uint64_t)heap->tcache_size + 8 + 15) & ~(uint64_t)15;
-    if (heap->tcache_size == 0 || !as_target_read_u64(t, chunk + 8, &size))
-        return false;
-    size &= ~(uint64_t)7;
     // Seen 16 bytes longer than needed, where it is allocated with an alignment.
-    if (size < least || size > least + 16)
-        return false;
-    cache->address = chunk + 16;
-    if (!as_target_read(t, cache->address, cache->bytes, (size_t)heap->tcache_size))
+    if (heap->tcache_size == 0 || cache->size < least || cache->size > least + 16 ||
+        cache->length < (size_t)heap->tcache_size)
         return false;
     *lists = 0;
     for (unsigned bin = 0; bin < (unsigned)heap->tcache_bins; bin++) {
@@ -205,6 +210,12 @@ static uint32_t rows_by_linking(struct as_target *t, const struct cache *cache, 
     return plain == safe ? AS_LAYOUT_ALL_ROWS : as_layout_rows_with_linking(safe > plain);
 }
 
+static bool has_same_lists(const struct as_heap_layout *a, const struct as_heap_layout *b)
+{
+    return a->tcache_bins == b->tcache_bins && a->tcache_count_size == b->tcache_count_size &&
+           a->tcache_entries == b->tcache_entries && a->tcache_counts_down == b->tcache_counts_down;
+}
+
 // Where a thread's tcache can be: malloc allocates it before anything else, so it is the first chunk of the main arena, or of
 // the thread arena that was made for its thread. Returns how many places there are.
 static size_t cache_places(struct as_target *t, const struct as_answer *answer, uint64_t places[MAX_PLACES])
@@ -235,14 +246,18 @@ static uint32_t rows_by_tcache(struct as_target *t, const struct as_answer *answ
     size_t count = cache_places(t, answer, places);
     uint32_t rows = 0;
     for (size_t place = 0; place < count && !rows; place++) {
-        for (unsigned i = 0; i < AS_LAYOUT_ROWS; i++) {
-            struct cache cache;
+        struct cache cache;
+        const struct as_heap_layout *followed =
+            NULL; // of the last row that fits: the next ones mostly have the same lists
+        for (unsigned i = 0; i < AS_LAYOUT_ROWS && (i > 0 || read_cache(t, places[place], &cache)); i++) {
             unsigned lists;
             const struct as_layout *row = as_layout_row(i);
-            if (!cache_fits(t, places[place], row, limit, &cache, &lists))
+            if (!cache_fits(&cache, row, limit, &lists))
                 continue;
             rows |= 1u << i;
-            *linking = rows_by_linking(t, &cache, row, limit);
+            if (!followed || !has_same_lists(followed, &row->heap))
+                *linking = rows_by_linking(t, &cache, row, limit);
+            followed = &row->heap;
         }
     }
     return rows ? rows : AS_LAYOUT_ALL_ROWS;
