@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "config.h"
+#include "libc/kept_answers.h"
 #include "target/procfs.h"
 
 #include <errno.h>
@@ -177,6 +178,7 @@ int as_serve(void)
         fprintf(stderr, "arenadump: %s\n", err.text);
         return err.code;
     }
+    as_answers_keep();
     for (bool there = say_hello(&s); there && (got = receive(&s, &r)) > 0;) {
         begin_request(&r);
         int code = as_command_run(r.count, r.words, true);

@@ -3,6 +3,7 @@
 // the target's memory does not bear out.
 #define _GNU_SOURCE
 #include "libc/allocators.h"
+#include "libc/kept_answers.h"
 #include "libc/memory_evidence.h"
 #include "target/procfs.h"
 
@@ -72,8 +73,20 @@ static void complete(struct finding *finding, const struct as_module *module, co
     as_object_compose(text, hints, count, answer);
 }
 
+// Where malloc's code is in the target.
+static void find_code(const struct as_elf *elf, uint64_t base, struct as_kept_answers *kept, struct as_libc *libc)
+{
+    as_kept_code(kept, elf, libc);
+    if (libc->malloc_end == 0)
+        return;
+    libc->malloc_start += base;
+    libc->malloc_end += base;
+    libc->code_start += base;
+    libc->code_end += base;
+}
+
 static void describe_module(struct finding *finding, const struct as_module *module, const struct as_answer *answer,
-                            struct as_libc *libc)
+                            struct as_kept_answers *kept, struct as_libc *libc)
 {
     struct as_target *t = finding->target;
     struct as_state_copy copy;
@@ -88,7 +101,7 @@ static void describe_module(struct finding *finding, const struct as_module *mod
     if (module)
         memcpy(libc->build_id, module->elf.build_id, sizeof libc->build_id);
     if (module)
-        as_code_find(&module->elf, module->base, libc);
+        find_code(&module->elf, module->base, kept, libc);
     libc->started = as_state_read(t, libc->main_arena, &libc->layout.state, &copy) &&
                     (!as_state_is_initial(&copy, &libc->layout.state) ||
                      as_state_u64(&copy, libc->layout.state.next) != libc->main_arena);
@@ -132,7 +145,7 @@ static const enum as_layout_source sources[] = {AS_LAYOUT_SYMTAB, AS_LAYOUT_RELO
 
 // Asks one source, and has the target's memory bear out what it says. False when it says nothing.
 static bool ask_source(struct finding *finding, const struct as_module *module, struct as_object *object,
-                       enum as_layout_source source, struct as_libc *libc)
+                       struct as_kept_answers *kept, enum as_layout_source source, struct as_libc *libc)
 {
     struct as_answer answer;
     char why[200];
@@ -140,13 +153,13 @@ static bool ask_source(struct finding *finding, const struct as_module *module, 
         if (!scan_module(finding, module, &answer))
             return false;
     } else {
-        if (!as_object_ask(object, source, &answer))
+        if (!as_kept_ask(kept, object, source, &answer))
             return false;
         relocate(&answer, module->base);
     }
     *libc = (struct as_libc){0};
-    complete(finding, module, as_object_banner(object), &answer);
-    describe_module(finding, module, &answer, libc);
+    complete(finding, module, as_kept_banner(kept, object), &answer);
+    describe_module(finding, module, &answer, kept, libc);
     describe_tls(finding, module, &answer, libc);
     memcpy(libc->version, object->text.version, sizeof libc->version);
     libc->proven = as_libc_prove(finding->target, libc, why, sizeof why);
@@ -155,14 +168,15 @@ static bool ask_source(struct finding *finding, const struct as_module *module, 
 
 // The first answer that memory bears out, when a second source, which takes another way to it, finds malloc at the same
 // place; else DWARF's word weighs most. What no memory bears out is the first source's answer; AS_LAYOUT_NONE: there is none.
-static struct as_libc ask_all(struct finding *finding, const struct as_module *module, struct as_object *object)
+static struct as_libc ask_all(struct finding *finding, const struct as_module *module, struct as_object *object,
+                              struct as_kept_answers *kept)
 {
     struct as_libc best = {0};
     bool agreed = false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources && !agreed; i++) {
         struct as_libc libc;
         if (!is_allowed(finding, sources[i]) || (best.proven && sources[i] == AS_LAYOUT_SCAN) ||
-            !ask_source(finding, module, object, sources[i], &libc))
+            !ask_source(finding, module, object, kept, sources[i], &libc))
             continue;
         agreed = best.proven && libc.proven && libc.main_arena == best.main_arena && libc.mp == best.mp &&
                  sources[i] != AS_LAYOUT_DWARF;
@@ -188,11 +202,12 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
         as_module_close(module);
         return false;
     }
+    struct as_kept_answers *kept = as_answers_of(&object);
     if (as_module_is_malloc_debug(module)) {
-        as_object_banner(&object);
+        as_kept_banner(kept, &object);
         snprintf(object.text.version, sizeof object.text.version, "%s", finding->version);
     }
-    struct as_libc best = ask_all(finding, module, &object);
+    struct as_libc best = ask_all(finding, module, &object, kept);
     if (object.left_out[0] && !finding->out->left_out[0])
         snprintf(finding->out->left_out, sizeof finding->out->left_out, "debug information of %.40s was left out: %s",
                  as_module_name(&finding->modules, module), object.left_out);
@@ -241,7 +256,7 @@ static bool scan_unnamed(struct finding *finding, struct as_error *err)
             continue;
         as_scan_par(t, start, end, &answer);
         complete(finding, NULL, &no_text, &answer);
-        describe_module(finding, NULL, &answer, &libc);
+        describe_module(finding, NULL, &answer, NULL, &libc);
         libc.proven = as_libc_prove(t, &libc, NULL, 0);
         struct as_libc *slot = libc.proven ? as_vec_add(&finding->out->libcs, err) : NULL;
         if (slot)

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from cli.test_diff import growing
 from hostile.test_killed_commands import is_as_before, until
-from tools import harness, programs
+from tools import debian, harness, programs
 
 from arenascope import __version__
 from arenascope.errors import ArenascopeError, Code
@@ -108,6 +108,55 @@ def test_answers_are_those_of_a_program(churn: harness.Churn, arenadump: harness
         pid_of(server)
     assert not said
     assert Dump(tmp_path / "file").meta["pid"] == pid
+
+
+def put_libc(folder: Path, libc: debian.Libc, *, in_place: bool, sizes: dict[str, int]) -> None:
+    """Libc and its loader in a folder, with zeros behind them: so files of all releases are of one size."""
+    for name, file in (("libc.so.6", libc.directory / "libc.so.6"), ("loader", libc.loader)):
+        bytes_of = file.read_bytes().ljust(sizes[name], b"\0")
+        if in_place:
+            with (folder / name).open("r+b") as same:
+                same.write(bytes_of)
+        else:
+            (folder / "new").write_bytes(bytes_of)
+            (folder / "new").chmod(0o755)
+            (folder / "new").rename(folder / name)
+
+
+def rest(folder: Path) -> None:
+    """Wait until the server may keep what the files say: a file must have rested for two seconds and more."""
+    newest = max(each.stat().st_ctime for each in folder.iterdir())
+    until(lambda: time.time() > newest + 4, "the files have rested")
+
+
+@pytest.mark.parametrize("how", ["in place", "renamed"])
+def test_a_libc_that_is_replaced_is_read_anew(
+    how: str, churn_program: Path, arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    """The server keeps what a libc's file says from one request to the next, as long as it is the same file."""
+    # Neither is this machine's, whose debug file may be installed: then it would tell them apart.
+    first, other = (debian.libc(suite) for suite in [*debian.SUITES][::2][:2])
+    files = [(each.directory / "libc.so.6", each.loader) for each in (first, other)]
+    sizes = dict(zip(("libc.so.6", "loader"), (max(each.stat().st_size for each in pair) for pair in zip(*files))))
+    versions = []
+    put_libc(tmp_path, first, in_place=False, sizes=sizes)
+    with served() as (server, _):
+        for libc in (first, first, other):
+            if libc is other:
+                put_libc(tmp_path, libc, in_place=how == "in place", sizes=sizes)
+            rest(tmp_path)
+            command = debian.command_with(tmp_path / "loader", f"{tmp_path}:{libc.directory}", libc.arch)
+            with harness.Churn([*command, str(churn_program)], directory=tmp_path) as target:
+                target.ask("go")
+                words = ("summary", "--json", *FREEZE, "--", target.pid)
+                fresh = arenadump.run(*words)
+                for _ in range(2):
+                    code, printed, remarks = ask(server, *words)
+                    assert (code, remarks) == (fresh.returncode, fresh.stderr)
+                    assert CHANGES.sub("", printed) == CHANGES.sub("", fresh.stdout)
+                versions.append([each["glibc"] for each in json.loads(printed)["mallocs"]])
+    assert versions[0] == versions[1]
+    assert versions[2] != versions[0]
 
 
 @pytest.mark.parametrize("command", ["policy", "summary"])  # less than a buffer, and more
