@@ -25,6 +25,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+// What tells a program of CPython's that exports nothing.
+static char runtime[16] __attribute__((section(".PyRuntime"), used)) = {1};
+
 enum { POOL = 16384, ARENA = 1 << 20, POOLS = 64, HEADER = 48, ELEMENTS = 65536, WORDS = 1 << 19, TABLES = 64 };
 
 struct arena_object {
