@@ -39,13 +39,23 @@ static bool is_length(uint32_t last, uint32_t end)
     return length <= end;
 }
 
+// The elements without an arena are a list: one alone has no next.
+static size_t count_last_unused(const struct as_py_arena *group)
+{
+    size_t count = 0;
+    for (int i = 0; i < FIRST_ARENAS; i++)
+        count += group[i].address == 0 && group[i].next == 0;
+    return count;
+}
+
 // Adds the arenas of the array at `table`. Where it ends is not known: before the first group with an element that cannot be
-// one. False: it is no array; *ok turns false when memory ran out.
+// one, or with a second one that would be the last of the list: blocks that are full of zeros may follow. False: it is no
+// array; *ok turns false when memory ran out.
 static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_class_record *classes, bool *ok)
 {
     struct as_py_arena group[FIRST_ARENAS];
     struct as_py_element elements[AS_PY_TOGETHER];
-    size_t count = 0, together = 1; // what is no array fails with its first arena
+    size_t count = 0, last_unused = 0, together = 1; // what is no array fails with its first arena
     uint32_t last = 0;
     bool linked = false;
     for (uint32_t index = 0; (s->reads_left -= FIRST_ARENAS) > 0; index += FIRST_ARENAS) {
@@ -53,7 +63,7 @@ static bool add_arenas(struct as_py_search *s, uint64_t table, struct as_size_cl
         bool fits = at >= table && as_target_read(s->target, at, group, sizeof group);
         for (int i = 0; i < FIRST_ARENAS && fits; i++)
             fits = as_py_is_arena(s, table, &group[i]);
-        if (!fits)
+        if (!fits || (last_unused += count_last_unused(group)) > 1)
             return last > 0 && is_length(last, index) && as_py_add_arenas(s, elements, count, classes, ok);
         for (uint32_t i = 0; i < FIRST_ARENAS; i++) {
             linked |= group[i].address == 0 && group[i].next != 0;

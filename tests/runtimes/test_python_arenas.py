@@ -34,6 +34,18 @@ sys.stdin.readline()
 sys._debugmallocstats()
 sys.stdin.readline()
 """
+FIRST_ARENAS = 16  # elements of the table, before it grows
+ZEROS = """
+import sys
+kept = []
+for i in range(500000):
+    kept.append([i])
+    if i % 10 == 0:
+        kept.append(bytearray(1000))
+sys.stdin.readline()
+sys._debugmallocstats()
+sys.stdin.readline()
+"""
 CLASS = re.compile(r"^ +\d+ +(\d+) +(\d+) +(\d+) +(\d+)$", re.MULTILINE)
 
 
@@ -73,12 +85,12 @@ def is_stuck(pid: int) -> bool:
 
 
 @contextmanager
-def stuck(which: str | interpreters.Python, **environment: str) -> Iterator[Stuck]:
+def stuck(which: str | interpreters.Python, program: str = PROGRAM, **environment: str) -> Iterator[Stuck]:
     python = interpreters.python(which) if isinstance(which, str) else which
     ours, theirs = os.pipe()
     fcntl.fcntl(theirs, F_SETPIPE_SZ, PAGE)
     with subprocess.Popen(
-        python.command("-c", PROGRAM),
+        python.command("-c", program),
         env={**python.environment, **environment},
         stdin=subprocess.PIPE,
         stderr=theirs,
@@ -178,6 +190,16 @@ def test_a_name_alone_is_no_python(arenadump: harness.Arenadump, tmp_path: Path)
             process.kill()
     assert not summary["runtimes"]
     assert "Python" not in str(summary["warnings"])
+
+
+@pytest.mark.parametrize("release", tiers.runtimes([*interpreters.PYTHONS, *interpreters.OTHER_PYTHONS]))
+def test_zeros_behind_the_table(arenadump: harness.Arenadump, release: str) -> None:
+    """The table grows in the middle of the loop: blocks of malloc that are full of zeros follow."""
+    with stuck(release, program=ZEROS) as program:
+        summary = arenadump.summary(program.pid, "--mode=freeze")
+        says = program.says()
+    check_against(cpython(summary), says)
+    assert says.number("arenas allocated current") > FIRST_ARENAS
 
 
 def test_while_it_runs(arenadump: harness.Arenadump) -> None:
