@@ -16,7 +16,7 @@ static const struct as_finder finders[] = {
     {as_jemalloc_find, .kind = AS_RUNTIME_JEMALLOC, .anywhere = true},
     {as_mimalloc_find, .kind = AS_RUNTIME_MIMALLOC, .anywhere = true},
 #ifndef AS_AGENT
-    {as_mimalloc3_find, .kind = AS_RUNTIME_MIMALLOC},
+    {as_mimalloc3_find, .kind = AS_RUNTIME_MIMALLOC, .anywhere = true},
     {as_tcmalloc_find, .kind = AS_RUNTIME_TCMALLOC},
     {as_musl_find, .kind = AS_RUNTIME_MUSL},
     {as_partitionalloc_find, .kind = AS_RUNTIME_PARTITIONALLOC},

@@ -63,6 +63,24 @@ def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Pat
 
 
 @pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
+def test_a_library_has_it_beside_glibc(suite: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """As in pyarrow's libarrow: malloc() is glibc's. Its next step alone is printed."""
+    preloaded = under_mimalloc(suite, "mi_malloc", "20000", "3000", program="beside")
+    at = preloaded.index("--preload")
+    mimalloc, program = preloaded[at + 1], preloaded.index("mi_malloc")
+    command = [*preloaded[:at], *preloaded[at + 2 : program], mimalloc, *preloaded[program:]]
+    with holding(command) as (pid, blocks):
+        summary = arenadump.summary(pid)
+        regions = regions_of(arenadump, pid, tmp_path / "dump")
+        (first, *_) = judge(Facts(parse(arenadump.check("summary", "--json", pid)))).findings
+    assert summary["allocator"]["malloc"] == "glibc"
+    assert allocator(summary, "mimalloc")["found"]
+    assert outside(blocks, regions) == []
+    assert first.rule == "other malloc"
+    assert [step.command for step in first.next] == ["export MIMALLOC_SHOW_STATS=1"]
+
+
+@pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_wherever_it_stands(suite: str, arenadump: harness.Arenadump) -> None:
     """The map of 3.0 still has pages that were freed long ago."""
     check_restless(arenadump, "mimalloc", under_mimalloc(suite, program="restless"))

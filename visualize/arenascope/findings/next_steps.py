@@ -37,30 +37,39 @@ MEMORY_TRACE: Final = (
 )
 
 
-def of_runtime(facts: Facts) -> tuple[Step, ...]:
-    """What the runtime that this process runs tells of its memory. Empty: none is known, or the process is no more."""
+def of_runtime(facts: Facts, row: str | None = None) -> tuple[Step, ...]:
+    """What the runtimes of this process tell of their memory: all of them, or those whose memory is in this row.
+
+    Empty: none is known, or the process is no more.
+    """
     pid = living_pid(facts.summary.target)
     if pid is None:
         return ()
-    return tuple(step for runtime in runtimes(facts) for step in _STEPS[runtime](facts, pid))
+    return tuple(step for runtime in runtimes(facts, row) for step in _STEPS[runtime](facts, pid))
 
 
-def runtimes(facts: Facts) -> list[str]:
-    """The runtimes that steps are known for, each once. Node is told by the name of its program, too.
-
-    Another malloc beside glibc's is one of them only where it holds much: a preload may have left it idle.
-    """
-    idle = facts.summary.allocator.is_glibc and not facts.matters(facts.row("other_malloc"), "other_malloc")
+def runtimes(facts: Facts, row: str | None = None) -> list[str]:
+    """The runtimes that steps are known for, each once. Node is told by the name of its program, too."""
     names = [
         each.runtime
         for each in facts.summary.runtimes
-        if each.runtime in _STEPS and not _without_arenas(each) and not (idle and each.row == "other_malloc")
+        if each.runtime in _STEPS and row in {None, each.row} and not _without_arenas(each)
+        if each.row != "other_malloc" or not facts.summary.allocator.is_glibc or _has_step_beside_glibc(facts, each)
     ]
-    if facts.summary.ruby or (facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known):
+    unproven = facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known
+    if row in {None, "ruby_pages"} and (facts.summary.ruby or unproven):
         names.append("ruby")
-    if _program(facts) in NODE:
+    if row in {None, "managed"} and _program(facts) in NODE:
         names.append("v8")
     return list(dict.fromkeys(name for name in names if name))
+
+
+def _has_step_beside_glibc(facts: Facts, allocator: Runtime) -> bool:
+    """Another malloc beside glibc's: it holds much (a preload may have left it idle), and is not jemalloc.
+
+    A jemalloc inside a library or program reads another variable than MALLOC_CONF (JE_ARROW_MALLOC_CONF).
+    """
+    return facts.matters(allocator.resident) and allocator.runtime != "jemalloc"
 
 
 def _program(facts: Facts) -> str:

@@ -32,7 +32,7 @@ def ruby_pages(facts: Facts) -> Finding | None:
         "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
         f"does not touch these pages.{scattered}{not_marked(facts)}",
         rows=("ruby_pages",),
-        next=(*of_runtime(facts), *of_owners(facts)),
+        next=(*of_runtime(facts, "ruby_pages"), *of_owners(facts)),
     )
 
 
@@ -72,7 +72,7 @@ def python_arenas(facts: Facts) -> Finding | None:
         "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
         "lines of the program allocated the blocks.",
         rows=("python_arenas",),
-        next=(*of_runtime(facts), *of_owners(facts)),
+        next=(*of_runtime(facts, "python_arenas"), *of_owners(facts)),
     )
 
 
@@ -102,7 +102,7 @@ def managed(facts: Facts) -> Finding | None:
         f"{' '.join(map(_part, parts))} What may be garbage is not told from outside. No trim and no setting of malloc "
         "changes this memory.".strip(),
         rows=("managed",),
-        next=of_runtime(facts),
+        next=of_runtime(facts, "managed"),
     )
 
 
@@ -135,5 +135,5 @@ def other_malloc(facts: Facts) -> Finding | None:
         f"{' '.join(map(_part, parts))} No trim and no setting of glibc changes it."
         f"{php if any(each.runtime == 'zend' for each in parts) else ''}".strip(),
         rows=("other_malloc",),
-        next=of_runtime(facts),
+        next=of_runtime(facts, "other_malloc"),
     )
