@@ -15,10 +15,10 @@
 struct option_row {
     const char *name;
     uint32_t commands; // as_option_bits
+    int letter;        // 0: none
     size_t field;
     // Reads the value of the option into the field. NULL: the option has none, and the field becomes true.
     bool (*read)(const struct option_row *row, const char *text, void *field, struct as_error *err);
-    int letter; // 0: none
 };
 
 // "dwarf,symtab": a bit for each.
@@ -143,32 +143,32 @@ static bool read_text(const struct option_row *row, const char *text, void *fiel
 
 #define FIELD(name) offsetof(struct as_options, name)
 static const struct option_row rows[] = {
-    {"help", 0, FIELD(help), NULL, 'h'},
-    {"output", AS_OPTION_OUTPUT, FIELD(output), read_text, 'o'},
-    {"json", AS_OPTION_JSON, FIELD(json), NULL, 0},
-    {"chunks", AS_OPTION_CHUNKS, FIELD(chunks), NULL, 0},
-    {"objects", AS_OPTION_OBJECTS, FIELD(objects), NULL, 0},
-    {"graph", AS_OPTION_GRAPH, FIELD(graph), NULL, 0},
-    {"events", AS_OPTION_EVENTS, FIELD(events), NULL, 0},
-    {"palette", AS_OPTION_PALETTE, FIELD(palette), read_palette, 0},
-    {"scale", AS_OPTION_SCALE, FIELD(scale), read_scale, 0},
-    {"force", 0, FIELD(force), NULL, 0},
-    {"timeout", AS_OPTION_INJECT | AS_OPTION_POLICY, FIELD(timeout_ns), read_duration, 0},
-    {"forecast", AS_OPTION_TRIM, FIELD(forecast), NULL, 0},
-    {"deep", AS_OPTION_TRIM, FIELD(deep), NULL, 0},
-    {"arena", AS_OPTION_TRIM, FIELD(arena), read_arena, 0},
-    {"watch", AS_OPTION_TRIM, FIELD(watch_ns), read_duration, 0},
-    {"max-hold", AS_OPTION_TRIM, FIELD(max_hold_ns), read_duration, 0},
-    {"for", AS_OPTION_PROFILE, FIELD(for_ns), read_duration, 0},
-    {"exact", AS_OPTION_PROFILE, FIELD(exact), NULL, 0},
-    {"rates", AS_OPTION_PROFILE, FIELD(rates), read_text, 0},
-    {"stop", AS_OPTION_PROFILE, FIELD(stop), NULL, 0},
-    {"until-eof", AS_OPTION_PROFILE, FIELD(until_eof), NULL, 0},
-    {"entry", AS_OPTION_PROFILE, FIELD(entry), NULL, 0},
-    {"layout-source", 0, FIELD(allowed_sources), read_sources, 0},
-    {"mode", 0, FIELD(mode), read_mode, 0},
-    {"max-pause", 0, FIELD(max_pause_ns), read_duration, 0},
-    {"max-memory", 0, FIELD(max_memory), read_size, 0},
+    {"help", 0, 'h', FIELD(help), NULL},
+    {"output", AS_OPTION_OUTPUT, 'o', FIELD(output), read_text},
+    {"json", AS_OPTION_JSON, 0, FIELD(json), NULL},
+    {"chunks", AS_OPTION_CHUNKS, 0, FIELD(chunks), NULL},
+    {"objects", AS_OPTION_OBJECTS, 0, FIELD(objects), NULL},
+    {"graph", AS_OPTION_GRAPH, 0, FIELD(graph), NULL},
+    {"events", AS_OPTION_EVENTS, 0, FIELD(events), NULL},
+    {"palette", AS_OPTION_PALETTE, 0, FIELD(palette), read_palette},
+    {"scale", AS_OPTION_SCALE, 0, FIELD(scale), read_scale},
+    {"force", 0, 0, FIELD(force), NULL},
+    {"timeout", AS_OPTION_INJECT | AS_OPTION_POLICY, 0, FIELD(timeout_ns), read_duration},
+    {"forecast", AS_OPTION_TRIM, 0, FIELD(forecast), NULL},
+    {"deep", AS_OPTION_TRIM, 0, FIELD(deep), NULL},
+    {"arena", AS_OPTION_TRIM, 0, FIELD(arena), read_arena},
+    {"watch", AS_OPTION_TRIM, 0, FIELD(watch_ns), read_duration},
+    {"max-hold", AS_OPTION_TRIM, 0, FIELD(max_hold_ns), read_duration},
+    {"for", AS_OPTION_PROFILE, 0, FIELD(for_ns), read_duration},
+    {"exact", AS_OPTION_PROFILE, 0, FIELD(exact), NULL},
+    {"rates", AS_OPTION_PROFILE, 0, FIELD(rates), read_text},
+    {"stop", AS_OPTION_PROFILE, 0, FIELD(stop), NULL},
+    {"until-eof", AS_OPTION_PROFILE, 0, FIELD(until_eof), NULL},
+    {"entry", AS_OPTION_PROFILE, 0, FIELD(entry), NULL},
+    {"layout-source", 0, 0, FIELD(allowed_sources), read_sources},
+    {"mode", 0, 0, FIELD(mode), read_mode},
+    {"max-pause", 0, 0, FIELD(max_pause_ns), read_duration},
+    {"max-memory", 0, 0, FIELD(max_memory), read_size},
 };
 enum { ROWS = sizeof rows / sizeof *rows, FIRST = 256 }; // FIRST: what getopt_long returns for the first row
 

@@ -92,7 +92,8 @@ static bool visit_pages(struct words_visit *v, uint64_t start, uint64_t end)
 bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
                     void *context)
 {
-    struct words_visit v = {t, reads_left, visit, context, .all = true};
+    struct words_visit v = {.target = t, .visit = visit, .context = context, .all = true};
+    v.reads_left = reads_left;
     uint64_t count = 1; // pages: a search often ends at the first word
     for (uint64_t at = start; at < end && !v.ended; count = count < PAGES ? count * 4 : PAGES) {
         uint64_t stop = as_align_down(at, t->page_size) + count * t->page_size;
