@@ -79,7 +79,8 @@ class Grows:
 
 @contextmanager
 def growing() -> Iterator[Grows]:
-    command = [sys.executable, "-c", GROWS]
+    # Tests of another worker start the same program: for a watch, one with the same arguments would be its successor.
+    command = [sys.executable, "-c", GROWS, str(os.getpid())]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
         try:
