@@ -53,6 +53,41 @@ static bool shares_memory(const struct as_process *p, pid_t *parent)
     return *parent > 0 && syscall(SYS_kcmp, *parent, p->base.pid, KCMP_VM, 0, 0) == 0;
 }
 
+// The effective user of a process, as we see it; AS_PROC_NONE: not known.
+static uint64_t effective_user(const struct as_process *p)
+{
+    char text[STATUS_BYTES];
+    const char *line = as_proc_read(p->view_fd, "status", text, sizeof text) > 0 ? strstr(text, "\nUid:") : NULL;
+    unsigned real, effective;
+    return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 ? effective : AS_PROC_NONE;
+}
+
+// Whether the process sees this user of ours as root: root is that in its own user namespace.
+static bool is_root_there(const struct as_process *p, uid_t user)
+{
+    char text[STATUS_BYTES];
+    unsigned inside, outside, count;
+    const char *line = as_proc_read(p->view_fd, "uid_map", text, sizeof text) > 0 ? text : NULL;
+    if (!line)
+        return user == 0;
+    for (; line && sscanf(line, "%u %u %u", &inside, &outside, &count) == 3; line = strchr(line, '\n'), line += !!line)
+        if (inside == 0 && outside == user && count > 0)
+            return true;
+    return false;
+}
+
+// The agent serves its own user and root (agent/control.c): for another one, it would be loaded and of no use.
+static bool refuse_stranger(const struct as_process *p, struct as_error *err)
+{
+    uint64_t user = effective_user(p);
+    if (user == AS_PROC_NONE || user == geteuid() || is_root_there(p, geteuid()))
+        return true;
+    return as_fail(err, AS_DENIED,
+                   "process %d runs as user %u and arenadump as user %u: the agent serves its own user and root alone; "
+                   "nothing was loaded: run as one of them",
+                   p->base.pid, (unsigned)user, (unsigned)geteuid());
+}
+
 static bool refuse_now(const struct as_process *p, struct as_error *err)
 {
     int pid = p->base.pid;
@@ -90,7 +125,7 @@ bool as_inject_refused(const struct as_process *p, const struct as_malloc *m, st
         return as_fail(err, AS_NO_MALLOC,
                        "process %d does not use glibc's malloc, which the agent needs (%s: %s): nothing was loaded",
                        pid, as_malloc_kind_name(m->kind), m->detail);
-    if (!refuse_now(p, err))
+    if (!refuse_stranger(p, err) || !refuse_now(p, err))
         return false;
     if (is_privileged(p))
         return as_fail(err, AS_UNSUPPORTED,

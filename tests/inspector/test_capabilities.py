@@ -23,9 +23,10 @@ TRACES, OPENS, OVERRIDES = "sys_ptrace", "dac_read_search", "dac_override"
 
 @pytest.fixture(scope="module")
 def program(arenadump: harness.Arenadump) -> Iterator[Path]:
-    """An arenadump that any user may start."""
+    """An arenadump that any user may start, with its agent."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
+        shutil.copy(harness.agent_path(arenadump.path), folder)
         yield Path(shutil.copy(arenadump.path, folder))
 
 
@@ -37,11 +38,11 @@ def other() -> Iterator[int]:
         yield pid
 
 
-def asked(program: Path, pid: int, *capabilities: str) -> subprocess.CompletedProcess[str]:
+def asked(program: Path, pid: int, *capabilities: str, command: str = "summary") -> subprocess.CompletedProcess[str]:
     held = ",".join(f"+{name}" for name in capabilities)
     given = [f"--inh-caps={held}", f"--ambient-caps={held}"] if held else []
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *given]
-    return subprocess.run([*user, str(program), "summary", str(pid)], capture_output=True, text=True, check=False)
+    return subprocess.run([*user, str(program), command, str(pid)], capture_output=True, text=True, check=False)
 
 
 @needs_root
@@ -49,6 +50,14 @@ def asked(program: Path, pid: int, *capabilities: str) -> subprocess.CompletedPr
 def test_both_suffice(program: Path, other: int, opens: str) -> None:
     done = asked(program, other, TRACES, opens)
     assert done.returncode == Code.OK, done.stderr
+
+
+@needs_root
+def test_nothing_is_loaded_that_would_not_answer(program: Path, other: int) -> None:
+    done = asked(program, other, TRACES, OVERRIDES, command="inject")
+    assert done.returncode == Code.DENIED
+    assert f"runs as user {OWNER} and arenadump as user {NOBODY}: the agent serves its own user and root" in done.stderr
+    assert "arenascope" not in Path(f"/proc/{other}/maps").read_text()
 
 
 @needs_root
