@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,16 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from tools import harness, kernel
+from tools import harness, kernel, programs
 from tools import synthetic_dump as synthetic
 from tools.running import PYTHON, mapped, started
 
-from arenascope import rows
+from arenascope import humanize, rows
+from arenascope.findings import Facts, judge
 from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
-from arenascope.wire.summary import document_of
+from arenascope.wire.summary import document_of, parse
 
 SCHEMA = schema("summary")
 PAGE = synthetic.PAGE
@@ -81,6 +83,22 @@ def test_what_a_mapping_may_be(arenadump: harness.Arenadump) -> None:
         assert evidence in found["evidence"]
     plain = listed[kinds["plain"][0]]
     assert plain["may_be"] is plain["evidence"] is None
+
+
+def test_stacks_of_threads_that_have_ended(arenadump: harness.Arenadump) -> None:
+    """All of them count, not only the largest that are listed. Up to glibc 2.26 a guard was a part of a stack."""
+    with started([str(programs.build("ended_threads", "-lpthread")), "50"], "ready") as pid:
+        printed = arenadump.check("summary", "--json", pid)
+    stacks = json.loads(printed)["mappings"]["anonymous"]["stacks_without_thread"]
+    assert stacks["count"] == 50
+    assert 50 * ((1 << 20) - PAGE) <= stacks["size"] <= 50 << 20
+    assert (
+        50 * PAGE <= stacks["bytes"] <= 50 * (64 << 10)
+    )  # a thread that ends gives back what is below its last frames
+    (first, *_) = judge(Facts(parse(printed))).findings
+    assert first.rule == "anonymous memory"
+    assert f"50 mappings of {humanize.size(stacks['size'])} in all" in first.evidence
+    assert "may be stacks of threads that have ended" in first.evidence
 
 
 def test_a_runtimes_memory_is_not_listed(arenadump: harness.Arenadump) -> None:

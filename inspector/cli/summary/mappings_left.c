@@ -174,6 +174,7 @@ static void of_neighbours(const struct as_view *v, uint64_t index, struct as_may
         is->kind = "the stack of a coroutine, or of a thread that has ended";
         // Where the threads' stack pointers are not known, this may be the stack of one that runs.
         bool threads_known = v->totals->ledger.stacks != AS_UNKNOWN;
+        is->stack_without_thread = threads_known;
         if (!threads_known)
             is->kind = "the stack of a thread, or of a coroutine";
         snprintf(is->evidence, sizeof is->evidence, "a guard of %s without access lies just below it%s",

@@ -23,6 +23,7 @@ int as_mapping_row(const struct as_mapping_record *m);
 // not a fact. `kind` is NULL, and the evidence "", where nothing is known.
 struct as_may_be {
     const char *kind;
+    bool stack_without_thread; // a coroutine's, or that of a thread that has ended
     char evidence[512];
 };
 struct as_may_be as_mapping_may_be(const struct as_view *v, const struct as_mappings_left *left, uint64_t index);

@@ -65,6 +65,13 @@ static uint64_t length_of(const struct as_mapping_record *m)
     return m->end > m->start ? m->end - m->start : 0;
 }
 
+static void add_to_entry(struct mapping_entry *entry, const struct as_mapping_record *m, uint64_t bytes)
+{
+    entry->count += bytes != 0;
+    entry->bytes = as_add(entry->bytes, bytes);
+    entry->length = as_add(entry->length, length_of(m));
+}
+
 static void put_rest(struct as_json *j, const struct largest_mappings *l)
 {
     as_json_object(j, "rest");
@@ -91,14 +98,27 @@ static void put_mapping(struct as_json *j, const struct as_view *v, const struct
     as_json_object_end(j);
 }
 
+static void put_stacks(struct as_json *j, const struct mapping_entry *stacks)
+{
+    as_json_object(j, "stacks_without_thread");
+    as_json_number(j, "count", stacks->count);
+    as_json_number(j, "size", stacks->length);
+    as_json_number(j, "bytes", stacks->bytes);
+    as_json_object_end(j);
+}
+
 static void put_anonymous(struct as_json *j, const struct as_view *v, const struct as_mappings_left *left)
 {
     struct largest_mappings l = {0};
+    struct mapping_entry stacks = {0};
     for (uint64_t i = 0; i < v->mapping_count; i++) {
         const struct as_mapping_record *m = &v->mappings[i];
         int row = as_mapping_row(m);
-        if (row == AS_ROW_other_anon || row == AS_ROW_unknown)
-            add_entry(&l, (struct mapping_entry){left->left.items[i], length_of(m), i, 1, row});
+        if (row != AS_ROW_other_anon && row != AS_ROW_unknown)
+            continue;
+        add_entry(&l, (struct mapping_entry){left->left.items[i], length_of(m), i, 1, row});
+        if (left->left.items[i] != 0 && as_mapping_may_be(v, left, i).stack_without_thread)
+            add_to_entry(&stacks, m, left->left.items[i]);
     }
     as_json_object(j, "anonymous");
     as_json_array(j, "largest");
@@ -106,6 +126,7 @@ static void put_anonymous(struct as_json *j, const struct as_view *v, const stru
         put_mapping(j, v, left, l.shown[i].index);
     as_json_array_end(j);
     put_rest(j, &l);
+    put_stacks(j, &stacks);
     as_json_number(j, "copies_of_files", v->totals->ledger.file_copies);
     as_json_object_end(j);
 }
@@ -133,13 +154,6 @@ static uint64_t copies_in(const struct as_view *v, const struct as_mappings_left
     uint64_t anonymous = v->mappings[index].anonymous;
     return anonymous == 0 || left->runtimes.items[index] == 0 ? anonymous
                                                               : AS_UNKNOWN; // else they are the runtime's, perhaps
-}
-
-static void add_to_entry(struct mapping_entry *entry, const struct as_mapping_record *m, uint64_t bytes)
-{
-    entry->count += bytes != 0;
-    entry->bytes = as_add(entry->bytes, bytes);
-    entry->length = as_add(entry->length, length_of(m));
 }
 
 static uint64_t without(uint64_t bytes, uint64_t part)

@@ -280,10 +280,24 @@ def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
 
 def _largest_of(facts: Facts, row: str) -> str:
     if row == "other_anon":
-        return _one_mapping(facts)
+        return _without_thread(facts) or _one_mapping(facts)
     largest = [each for each in facts.summary.mappings.files.largest if each.row == row and each.bytes][:NAMED]
     parts = [f"{printable(each.title)} ({size(each.bytes)})" for each in largest]
     return f"The largest: {', '.join(parts)}. " if parts else ""
+
+
+def _without_thread(facts: Facts) -> str:
+    """The stacks of no thread that runs, where they are a large part of the row."""
+    stacks = facts.summary.mappings.anonymous.stacks_without_thread
+    held = facts.row("other_anon")
+    if not stacks.bytes or stacks.count == 1 or stacks.bytes < LARGE * (held or 0):
+        return ""
+    return (
+        f"{plural(stacks.count, 'mapping')} of {size(stacks.size)} in all, {size(stacks.bytes)} of it resident, may be "
+        "stacks of threads that have ended, or of coroutines: a guard lies just below each, and no thread's stack "
+        "pointer in it. glibc keeps 40 MiB of such stacks for new threads, and each stack of a thread that nobody has "
+        "joined or detached. "
+    )
 
 
 def _one_mapping(facts: Facts) -> str:

@@ -31,11 +31,20 @@ class Rest(NamedTuple):
     bytes: Optional[Unsigned]  # Resident bytes of them.
 
 
+class StacksWithoutThread(NamedTuple):
+    """What may be stacks of coroutines, or of threads that have ended: a guard lies below, no stack pointer inside."""
+
+    count: Unsigned  # type: ignore[assignment]  # How many mappings with something resident.
+    size: Unsigned  # Their size: of address space.
+    bytes: Optional[Unsigned]  # Resident bytes of them.
+
+
 class AnonymousMemory(NamedTuple):
     """The largest anonymous mappings, and the sum of the others."""
 
     largest: Annotated[tuple[AnonymousMapping, ...], Bounds(maxItems=20)]
     rest: Rest
+    stacks_without_thread: StacksWithoutThread
     # Private copies of pages of files, which are no anonymous mappings: the row file_copies. null: unknown.
     copies_of_files: Optional[Unsigned]
 
