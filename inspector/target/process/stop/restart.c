@@ -365,6 +365,8 @@ bool as_restart_serve_until(struct as_process *p, int socket, uint64_t due_ns)
     AS_CLEANUP_FD int wakes = open_wakes(p);
     struct pollfd others[] = {{.fd = socket, .events = POLLIN}, {.fd = wakes, .events = POLLIN}};
     for (;;) {
+        // Also before the first wait: who waited for another thread has taken the signal of one that has woken up meanwhile.
+        as_restart_serve(p);
         uint64_t now = as_now_ns();
         uint64_t left = due_ns > now ? due_ns - now : 0;
         struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
@@ -374,6 +376,5 @@ bool as_restart_serve_until(struct as_process *p, int socket, uint64_t due_ns)
         struct signalfd_siginfo wake;
         while (wakes >= 0 && read(wakes, &wake, sizeof wake) > 0)
             ;
-        as_restart_serve(p);
     }
 }
