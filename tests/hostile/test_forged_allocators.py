@@ -20,12 +20,9 @@ ANSWERING = {"tcmalloc", "musl", "mimalloc3", "partition"}  # searched for where
 
 def forged(kind: str, scratch: Path) -> AbstractContextManager[int]:
     name = kind.partition("-")[0]
-    source = (
-        ("forged_mallocs", "-rdynamic")
-        if name in {"tcmalloc", "musl", "mimalloc3", "partition"}
-        else ("forged_allocators",)
-    )
-    return running(named(name, scratch, *source), kind)
+    source = "forged_mallocs" if name in ANSWERING else "forged_allocators"
+    exports = ["-rdynamic"] * (name in {*ANSWERING, "php"})
+    return running(named(name, scratch, source, *exports), kind)
 
 
 def dump_of(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:

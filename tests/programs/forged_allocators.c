@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory that resembles that of jemalloc, mimalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The tests
-// run the kinds of PHP under the name php.
+// Memory that resembles that of jemalloc, mimalloc or PHP and is not: `forged_allocators KIND` lays it out, says "ready" and waits. The kinds
+// of PHP take -rdynamic.
 //   jemalloc           a tree of pages with two extents, and the block that has their descriptors: what must be found
 //   jemalloc-lies      the same, but the descriptors say other addresses
 //   jemalloc-block     the same, but the block's size and its rest do not add up: without it the extents are found
@@ -122,6 +122,12 @@ static void make_mimalloc(const char *kind)
     }
     if (is(kind, "mimalloc-cookie"))
         number = 0;
+}
+
+// What tells a PHP, if the program exports its names.
+void zend_mm_gc(void);
+void zend_mm_gc(void)
+{
 }
 
 static void make_php(const char *kind)

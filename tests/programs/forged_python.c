@@ -51,6 +51,15 @@ static char *memory(size_t bytes)
     return map;
 }
 
+// A table whose elements have no arena: each leads to the next, and the last to none.
+static struct arena_object *new_table(size_t behind)
+{
+    struct arena_object *table = (struct arena_object *)memory(ELEMENTS * sizeof *table + behind);
+    for (uint32_t i = 0; i + 1 < ELEMENTS; i++)
+        table[i].next = (uint64_t)&table[i + 1];
+    return table;
+}
+
 // Fills an arena with pools of 32-byte blocks, each with `count` in use, and describes it in element `index`.
 static void lay_out(struct arena_object *table, uint32_t index, char *arena, uint32_t count)
 {
@@ -151,7 +160,7 @@ static void make_interpreters(const char *kind)
     uint64_t *words = (uint64_t *)variables, *states[2];
     for (int i = 0; i < 2; i++) {
         // What is behind a table of malloc's is no further element: another table, right behind, would be one.
-        struct arena_object *table = (struct arena_object *)memory(ELEMENTS * sizeof *table + POOL);
+        struct arena_object *table = new_table(POOL);
         lay_out(table, 0, memory(ARENA), 100);
         states[i] = (uint64_t *)memory(POOL);
         states[i][DISTANCE] = (uint64_t)table;
@@ -172,22 +181,20 @@ static void make_interpreters(const char *kind)
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "true";
-    struct arena_object *table = (struct arena_object *)memory(ELEMENTS * sizeof *table);
+    struct arena_object *table = new_table(0);
     char *arena = memory(2 * ARENA);
     variables[0] = table;
     uint32_t index = strcmp(kind, "late") == 0 ? 31 : 0;
-    for (uint32_t i = 0; i + 1 < index; i++)
-        table[i].next = (uint64_t)&table[i + 1];
     lay_out(table, index, arena, strcmp(kind, "lies") == 0 ? (POOL - HEADER) / 32 + 1 : 100);
     if (strcmp(kind, "counts") == 0)
         table[0].free_pools = 2;
     if (strcmp(kind, "overlap") == 0) {
-        struct arena_object *other = (struct arena_object *)memory(ELEMENTS * sizeof *table);
+        struct arena_object *other = new_table(0);
         lay_out(other, 0, arena + ARENA / 2, 100);
         variables[1] = other;
     }
     for (int i = 0; i < TABLES && strcmp(kind, "endless") == 0; i++) {
-        table = (struct arena_object *)memory(ELEMENTS * sizeof *table);
+        table = new_table(0);
         table[0] = *(struct arena_object *)variables[0];
         table[ELEMENTS - 1] = (struct arena_object){.address = 4096, .total_pools = 1};
         for (int k = i; k < WORDS; k += TABLES)

@@ -65,7 +65,7 @@ def test_it_is_in_a_core(suite: str, arenadump: harness.Arenadump, tmp_path: Pat
 @pytest.mark.parametrize("suite", tiers.daily(SUITES, SUITES[1:], part="runtimes"))
 def test_a_library_has_it_beside_glibc(suite: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """As in pyarrow's libarrow: malloc() is glibc's. Its next step alone is printed."""
-    preloaded = under_mimalloc(suite, "mi_malloc", "20000", "3000", program="beside")
+    preloaded = under_mimalloc(suite, "mi_malloc", "20000", "3000", program="loads_allocator")
     at = preloaded.index("--preload")
     mimalloc, program = preloaded[at + 1], preloaded.index("mi_malloc")
     command = [*preloaded[:at], *preloaded[at + 2 : program], mimalloc, *preloaded[program:]]
