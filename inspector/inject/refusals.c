@@ -53,26 +53,39 @@ static bool shares_memory(const struct as_process *p, pid_t *parent)
     return *parent > 0 && syscall(SYS_kcmp, *parent, p->base.pid, KCMP_VM, 0, 0) == 0;
 }
 
+// The next decimal number of a line; AS_PROC_NONE: there is none.
+static uint64_t next_number(const char **at)
+{
+    *at += strspn(*at, " \t");
+    const char *digits = *at;
+    uint64_t number = as_parse_decimal(at, digits + strlen(digits));
+    return *at == digits ? AS_PROC_NONE : number;
+}
+
 // The effective user of a process, as we see it; AS_PROC_NONE: not known.
 static uint64_t effective_user(const struct as_process *p)
 {
+    static const char name[] = "\nUid:";
     char text[STATUS_BYTES];
-    const char *line = as_proc_read(p->view_fd, "status", text, sizeof text) > 0 ? strstr(text, "\nUid:") : NULL;
-    unsigned real, effective;
-    return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 ? effective : AS_PROC_NONE;
+    const char *line = as_proc_read(p->view_fd, "status", text, sizeof text) > 0 ? strstr(text, name) : NULL;
+    if (!line)
+        return AS_PROC_NONE;
+    line += strlen(name);
+    next_number(&line); // the real one
+    return next_number(&line);
 }
 
 // Whether the process sees this user of ours as root: root is that in its own user namespace.
 static bool is_root_there(const struct as_process *p, uid_t user)
 {
     char text[STATUS_BYTES];
-    unsigned inside, outside, count;
-    const char *line = as_proc_read(p->view_fd, "uid_map", text, sizeof text) > 0 ? text : NULL;
-    if (!line)
+    if (as_proc_read(p->view_fd, "uid_map", text, sizeof text) <= 0)
         return user == 0;
-    for (; line && sscanf(line, "%u %u %u", &inside, &outside, &count) == 3; line = strchr(line, '\n'), line += !!line)
-        if (inside == 0 && outside == user && count > 0)
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+        uint64_t inside = next_number(&line), outside = next_number(&line), count = next_number(&line);
+        if (inside == 0 && outside == user && count > 0 && count != AS_PROC_NONE)
             return true;
+    }
     return false;
 }
 
