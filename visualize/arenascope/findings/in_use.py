@@ -295,8 +295,8 @@ def _without_thread(facts: Facts) -> str:
     return (
         f"{plural(stacks.count, 'mapping')} of {size(stacks.size)} in all, {size(stacks.bytes)} of it resident, may be "
         "stacks of threads that have ended, or of coroutines: a guard lies just below each, and no thread's stack "
-        "pointer in it. glibc keeps 40 MiB of such stacks for new threads, and each stack of a thread that nobody has "
-        "joined or detached. "
+        "pointer in it. glibc keeps up to 40 MiB of such stacks for new threads (a tunable may say otherwise), and "
+        "each stack of a thread that nobody has joined or detached. "
     )
 
 
