@@ -182,16 +182,9 @@ static bool is_in_memory(struct as_py_search *s, uint64_t address)
 // Does the address lie in an arena that was found? Arrays of arenas do not: CPython gets their memory of malloc (PyMem_RawRealloc).
 static bool is_in_arena(const struct as_py_search *s, uint64_t address)
 {
-    const struct as_region_record *regions = s->store->regions.items + s->first;
-    size_t low = 0, high = s->sorted;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (regions[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address - regions[low - 1].address < regions[low - 1].size;
+    const struct as_region_record *regions = s->store->regions.items; // null as long as there is none
+    size_t after = AS_PARTITION_POINT(s->first, s->first + s->sorted, i, regions[i].address <= address);
+    return after > s->first && address - regions[after - 1].address < regions[after - 1].size;
 }
 
 static bool is_candidate(void *context, uint64_t place, uint64_t word)

@@ -29,7 +29,7 @@ PAGE = 4096
 FORGED = (
     ("python3", ("forged_python",), ("few",)),
     ("ruby", ("forged",), ("whole", "6")),
-    ("php", ("forged_allocators",), ("php",)),
+    ("php", ("forged_allocators", "-rdynamic"), ("php",)),  # an interpreter is known by the names that it exports
     ("jemalloc", ("forged_allocators",), ("jemalloc",)),
     ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
     ("tcmalloc", ("forged_mallocs", "-rdynamic"), ("tcmalloc",)),
