@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "agent/arena_lock.h"
-#include "malloc/refresh.h"
+#include "agent/own_snapshot.h"
+#include "malloc/find.h"
 #include "target/procfs.h"
 #include "trim/lock.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "agent/descriptors.h"
 #include "agent/log.h"
+#include "agent/thread.h"
 #include "target/procfs.h"
 
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 // A program that asks for a dump of itself at its end would be gone before the worker thread has written the dump, or
 // has begun. At exit() the agent may call malloc and the loader: the thread is started here if the signal's handler
 // could not.
-#include "agent/exit_dump.h"
 #include "agent/agent.h"
 #include "agent/log.h"
+#include "agent/signals.h"
 #include "agent/worker.h"
 
 #include <linux/futex.h>

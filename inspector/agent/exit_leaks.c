@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "agent/exit_leaks.h"
 #include "agent/agent.h"
 #include "agent/log.h"
+#include "agent/preload/preloaded.h"
 
 #include <errno.h>
 #include <stddef.h>

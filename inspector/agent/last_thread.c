@@ -8,7 +8,6 @@
 //
 // The first thread itself starts it at its end, by the destructor of a value that it has. Where it cannot tell us of its end, as when
 // the library was injected through another thread, the last thread is there as soon as one of the others is.
-#include "agent/last_thread.h"
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/thread.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/own_process.h"
 #include "agent/agent.h"
-#include "agent/last_thread.h"
 #include "agent/thread.h"
 
 #include <elf.h>

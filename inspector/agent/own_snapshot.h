@@ -2,10 +2,21 @@
 // A snapshot of this process from inside: each arena is walked under its own lock.
 #pragma once
 
-#include "agent/arena_lock.h"
 #include "arenascope.h"
 #include "base/error.h"
 #include "snapshot/snapshot.h"
+
+// Locks each arena while a snapshot walks it, so that malloc does not change the arena meanwhile.
+struct as_arena_locks {
+    uint64_t arena;      // address of the arena that is locked now; 0: none
+    uint64_t since;      // when it was locked; CLOCK_MONOTONIC, nanoseconds
+    uint64_t longest_ns; // for which an arena was locked
+    uint64_t missed;     // arenas that could not be locked before the deadline
+    uint64_t fresh;      // arenas that have been read again under their locks
+};
+
+// For as_snapshot_options.hold. `locks` is all zero, and must outlive the snapshot.
+struct as_arena_hold as_arena_locks_hooks(struct as_arena_locks *locks);
 
 // The recorder (recorder/enable.h) has been started: snapshots have the profile. Without it, its code is never touched.
 extern bool as_agent_has_profile;

@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "control/protocol.h"
 
-// Is the recorder's code here? An agent that was injected has room for it only (inject/load_recorder.h).
+// Is the recorder's code here? An agent that was injected has room for it only (inject/load_recorder.c).
 bool as_agent_has_recorder(void);
 // Makes the room for the missing code writable (AS_CONTROL_RECORDER_ROOM). AS_UNSUPPORTED: the kernel forbids it.
 bool as_agent_open_recorder_room(struct as_error *err);

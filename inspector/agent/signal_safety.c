@@ -7,7 +7,7 @@
 // A futex is waited for everywhere, so the stack is asked there, too: for malloc and the loader, which wait for their locks; and for
 // setuid() and its like, which hold the lock of the threads' stacks while they wait for all other threads.
 // Every other thread counts as unsafe, and the handler tries again later (signals.c).
-#include "agent/signal_safety.h"
+#include "agent/signals.h"
 #include "recorder/code_objects.h"
 
 #include <elf.h>

@@ -7,9 +7,7 @@
 #include "agent/signals.h"
 #include "agent/agent.h"
 #include "agent/dump_name.h"
-#include "agent/exit_dump.h"
 #include "agent/log.h"
-#include "agent/signal_safety.h"
 #include "agent/worker.h"
 
 #include <errno.h>

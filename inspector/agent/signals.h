@@ -16,3 +16,16 @@ int as_signal_request_dump(void);
 void as_signal_send_later(uint64_t cpu_ns);
 // In a child of fork(), which has none of its parent's timers.
 void as_signal_forget(void);
+
+// Whether a signal handler may start a thread: whether the code that the signal has interrupted is outside of malloc and the loader.
+
+// Finds the code of libc and of the loader. To be called once, first, where dl_iterate_phdr may be called.
+void as_signal_safety_learn(void);
+
+// Whether the interrupted code (a handler's ucontext_t) is outside of malloc, the loader, and all else that pthread_create needs:
+// in code of the application, or in a system call that waits. False where that cannot be proven. Async-signal-safe.
+bool as_signal_is_safe(const void *ucontext);
+
+// From now on exit() waits, for at most half a minute, until each dump is written that was asked for before. Nothing if it was called
+// before.
+void as_exit_dump_on(void);

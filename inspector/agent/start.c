@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The start of the library, and of a child of fork().
 #include "agent/agent.h"
-#include "agent/last_thread.h"
 #include "agent/own_process.h"
 #include "agent/own_snapshot.h"
-#include "agent/signal_safety.h"
 #include "agent/signals.h"
+#include "agent/thread.h"
 #include "agent/worker.h"
 #include "recorder/enable.h"
 

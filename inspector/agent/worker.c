@@ -13,8 +13,6 @@
 #include "agent/worker.h"
 #include "agent/agent.h"
 #include "agent/control.h"
-#include "agent/descriptors.h"
-#include "agent/last_thread.h"
 #include "agent/log.h"
 #include "agent/own_snapshot.h"
 #include "agent/policy.h"

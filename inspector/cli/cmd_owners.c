@@ -5,10 +5,10 @@
 #include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/not_searched.h"
+#include "graph/dominators.h"
+#include "graph/graph.h"
 #include "graph/owners.h"
-#include "graph/shared_owners.h"
 #include "graph/type_tree.h"
-#include "graph/vector_slack.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,10 +4,9 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/open_target.h"
+#include "inject/client.h"
 #include "inject/entry/entry_guard.h"
-#include "inject/filters.h"
-#include "inject/load_recorder.h"
-#include "inject/mapping_limit.h"
+#include "inject/inject.h"
 #include "profile/head.h"
 #include "target/process/read/live_process.h"
 #include "target/procfs.h"

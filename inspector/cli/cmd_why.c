@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
+#include "graph/graph.h"
 #include "graph/leaks.h"
-#include "graph/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>

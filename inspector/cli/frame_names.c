@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "cli/frame_names.h"
+#include "cli/stacks.h"
 #include "target/procfs.h"
 
 #include <fcntl.h>

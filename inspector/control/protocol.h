@@ -36,7 +36,7 @@ enum as_control_operation {
     AS_CONTROL_TRIM = 3,
     AS_CONTROL_RESIDENT = 4, // how much memory the agent itself takes
     // Begins a profile, which ends with the connection at the latest. Where the agent came without the recorder's code, the reply has
-    // the code AS_UNSUPPORTED and says where the code is to be written (inject/load_recorder.h); then the same request again.
+    // the code AS_UNSUPPORTED and says where the code is to be written (inject/load_recorder.c); then the same request again.
     AS_CONTROL_PROFILE = 5,
     AS_CONTROL_PROFILE_END = 6, // ends a profile, whoever began it; the connection that began it is closed
     AS_CONTROL_POLICY = 7,      // what the policy did so far

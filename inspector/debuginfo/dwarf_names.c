@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "debuginfo/dwarf_names.h"
+#include "debuginfo/dwarf_types.h"
 
 #include <string.h>
 

@@ -62,3 +62,8 @@ uint32_t as_dwarf_type_named(struct as_dwarf_types *t, const char *name);
 uint32_t as_dwarf_array_of(struct as_dwarf_types *t, uint32_t type, uint64_t count);
 // Reads a type's members, and what follows from them (flexible, virtual).
 struct as_dwarf_type *as_dwarf_load(struct as_dwarf_types *t, uint32_t type);
+
+// The names of types, as a programmer writes them.
+
+// The name of a type ("app::Session*"); NULL: it has none. Cut at `size` bytes. Unsafe for a terminal: it is a target's.
+const char *as_dwarf_type_name(const struct as_dwarf_types *t, uint32_t type, char *text, size_t size);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // First each field by what its table says (model/records.def), then what relates records to each other.
-#include "dump/check.h"
 
 #include "dump/fields.h"
 #include "model/enums.h"

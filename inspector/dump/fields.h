@@ -2,7 +2,9 @@
 // The fields of the records of each section, and what a reader relies on of their values.
 #pragma once
 
+#include "base/error.h"
 #include "dump/sections.h"
+#include "model/view.h"
 
 // What a value of a field must be; `limit`: a section, or the greatest value.
 enum as_field_rule {
@@ -36,3 +38,8 @@ static inline uint32_t as_field_end(const struct as_field *field)
 }
 // A field's value in a record.
 uint64_t as_field_value(const struct as_field *field, const void *record);
+
+// True when every index that one record holds of another is within bounds, ranges of pages, heaps and chunks do not
+// overlap (so that work on a view is bounded by its file's size) and every enumerator is one that this major version has.
+// AS_BAD_INPUT names the first record that lies; `name` is the file's.
+bool as_dump_check(const struct as_view *v, const char *name, struct as_error *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "graph/edge_parts.h"
+#include "graph/edge_reader.h"
 // Joins all pieces whose turn it is.
 static bool join_pieces(struct as_pieces *p, struct as_error *err)
 {

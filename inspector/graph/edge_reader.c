@@ -3,7 +3,6 @@
 #include "base/align.h"
 #include "base/memory.h"
 #include "base/workers.h"
-#include "graph/edge_parts.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "graph/interpreter_roots.h"
+#include "graph/graph.h"
 #include "graph/mark.h"
 
 enum {

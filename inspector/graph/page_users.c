@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "graph/page_users.h"
-#include "base/memory.h"
-#include "graph/types.h"
 #include "ledger/page_users.h"
+#include "base/memory.h"
+#include "graph/section_owners.h"
+#include "graph/types.h"
 
 #include <stdlib.h>
 

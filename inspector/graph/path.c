@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "graph/path.h"
 #include "base/memory.h"
+#include "graph/graph.h"
 #include "graph/mark.h"
 
 #include <string.h>

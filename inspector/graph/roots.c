@@ -7,7 +7,6 @@
 #include "base/align.h"
 #include "base/memory.h"
 #include "base/sort.h"
-#include "graph/roots_plan.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "graph/roots_plan.h"
 #include "base/align.h"
 #include "base/sort.h"
+#include "graph/roots.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/section_records.h"
-#include "graph/page_users.h"
-#include "graph/vector_slack.h"
+#include "graph/graph.h"
+#include "graph/section_owners.h"
 
 // What is searched once, for all records.
 struct graph_facts {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A chunk below the root of all, and no owner, is a top: several owners lead to it. Whatever it dominates has the same owners, because each
 // way there goes through it. So the tops alone are a graph, through which the owners spread: each has a set of these, 64 bits.
-#include "graph/shared_owners.h"
 #include "base/memory.h"
 #include "base/sort.h"
+#include "graph/dominators.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "graph/symbols.h"
 #include "base/sort.h"
+#include "graph/owners.h"
 #include "libc/sources.h"
 #include "target/procfs.h"
 

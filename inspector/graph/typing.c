@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 #include "debuginfo/demangle.h"
-#include "debuginfo/dwarf_names.h"
 #include "debuginfo/dwarf_slots.h"
+#include "debuginfo/dwarf_types.h"
 
 enum {
     WORD = sizeof(uint64_t),

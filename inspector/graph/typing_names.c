@@ -5,8 +5,8 @@
 
 #ifdef HAVE_LIBDW
 
-#include "debuginfo/dwarf_names.h"
 #include "debuginfo/dwarf_slots.h"
+#include "debuginfo/dwarf_types.h"
 
 #include <stdio.h>
 #include <string.h>

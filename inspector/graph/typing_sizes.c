@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "graph/typing_sizes.h"
 #include "base/memory.h"
+#include "graph/typing_rules.h"
 
 // Where debug information names few chunks, a search for each takes less than all of them.
 enum { FEW = 64 };

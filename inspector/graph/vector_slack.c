@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "graph/vector_slack.h"
+#include "graph/graph.h"
 #include "graph/mark.h"
 
 // The place from which on a node's words are unused room; AS_PLACE_FAR + 1: none is, as far as is known.

@@ -4,7 +4,6 @@
 // dead by then, as_call_prepare has prepared what follows.
 #define _GNU_SOURCE
 #include "inject/call.h"
-#include "inject/call_arch.h"
 #include "inject/call_write.h"
 #include "inject/loader_wait.h"
 #include "target/process/clone/machine.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
 #include "inject/client.h"
-#include "inject/control_socket.h"
 #include "target/procfs.h"
 
 #include <errno.h>

@@ -2,9 +2,15 @@
 // A client of the agent's control socket in another process (control/protocol.h).
 #pragma once
 
+#include "base/error.h"
 #include "base/vec.h"
 #include "control/protocol.h"
 #include "inject/inject.h"
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
 
 struct as_client {
     int socket;
@@ -38,3 +44,24 @@ uint64_t as_client_resident(const struct as_client *client);
 
 // Also for a client that never connected (socket -1).
 void as_client_close(struct as_client *client);
+
+// Finds the agent's control socket in another process. Internal to inject/.
+
+// The address of the control socket of process `pid`. False with *absent: there is none (AS_NO_TARGET); or AS_DENIED.
+bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent,
+                            struct as_error *err);
+
+// Makes a socket in the network namespace of process `pid`: its abstract names are known there alone. -1 and `err` on failure.
+int as_control_socket_make(pid_t pid, struct as_error *err);
+
+// The recorder's code for an agent that was injected, which has room for it only. From outside, by whoever may trace the process: the
+// control socket alone brings no code into it.
+
+// Begins a profile, which ends with the connection; carries the code first where it is missing. `rates` as $ARENASCOPE_PROFILE has
+// them. `library`: of the agent; NULL: as_inject_library finds it. `entries`: without hooks in slots; those at entries are the caller's to
+// write (inject/entry/entry_guard.h). *page: for such hooks, if the process has one; 0. AS_USAGE: the recorder refuses, and why.
+// AS_UNSUPPORTED: the agent cannot record, or is another build than the library.
+bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
+                            bool entries, uint64_t *page, struct as_error *err);
+// Ends any profile of the process's. *page: as above.
+bool as_load_recorder_end(const struct as_client *client, uint64_t *page, struct as_error *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "inject/filters.h"
 #include "target/process/read/filters.h"
+#include "inject/inject.h"
 
 bool as_inject_passes_filters(struct as_process *p, bool everywhere, struct as_error *err)
 {

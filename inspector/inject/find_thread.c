@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "inject/find_thread.h"
+#include "inject/injector.h"
 #include "target/process/read/filters.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"

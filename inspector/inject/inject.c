@@ -2,9 +2,7 @@
 // The inspector's side of an injection: makes the plan, starts the injector, waits for what it tells.
 #define _GNU_SOURCE
 #include "inject/inject.h"
-#include "inject/filters.h"
 #include "inject/injector.h"
-#include "inject/mapping_limit.h"
 #include "libc/elf.h"
 
 #include <errno.h>

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "inject/inject_options.h"
+#include "target/process/read/live_process.h"
 #include "target/target.h"
 
 // Loads the library into the process, unless it is there, and starts its thread. `t` is a live process; none of its threads
@@ -33,3 +34,15 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
 // Finds libarenascope.so: $ARENASCOPE_LIBRARY, else beside our own program, or where it is installed or built with it. Writes
 // its path; AS_NO_TARGET says where was inspected.
 bool as_inject_library(char *path, size_t size, struct as_error *err);
+
+// Which seccomp filters of a process stand in the way of the agent.
+
+// The agent is loaded, and its thread started, by a thread that has no filter: is there one? `everywhere`: what is asked for runs in
+// all threads, as the recorder does, and no thread may have a filter. False: AS_UNSUPPORTED, or AS_TARGET_GONE.
+bool as_inject_passes_filters(struct as_process *p, bool everywhere, struct as_error *err);
+
+// How many mappings a process may still have.
+
+// May so many mappings be added, and AS_SPARE_MAPPINGS be left for the process's own? With less its own mmap would fail meanwhile. To
+// be called with its mappings just read. False: AS_DENIED, with the numbers. True also where the kernel does not tell its limit.
+bool as_inject_has_mappings(const struct as_process *p, unsigned count, struct as_error *err);

@@ -6,7 +6,6 @@
 #include "control/protocol.h"
 #include "inject/call.h"
 #include "inject/call_write.h"
-#include "inject/find_thread.h"
 #include "inject/loader_wait.h"
 #include "target/process/clone/supervisor.h"
 #include "target/process/stop/freeze.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "inject/load_recorder.h"
 #include "base/memory.h"
+#include "inject/client.h"
 #include "libc/elf.h"
 #include "target/process/read/live_process.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "inject/mapping_limit.h"
+#include "inject/inject.h"
 
 #include <string.h>
 

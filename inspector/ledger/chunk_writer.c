@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ledger/chunk_writer.h"
+#include "ledger/chunks.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #include "ledger/chunks.h"
 #include "base/align.h"
 #include "base/memory.h"
-#include "ledger/chunk_writer.h"
 #include "malloc/trim_rules.h"
 
 #include <stddef.h>

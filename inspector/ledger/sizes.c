@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "ledger/sizes.h"
 #include "base/memory.h"
+#include "ledger/builder.h"
 
 #include <string.h>
 

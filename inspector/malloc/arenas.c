@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/arenas.h"
 #include "base/cycle.h"
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

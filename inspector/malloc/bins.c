@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/bins.h"
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
+#include "malloc/walk.h"
 
 enum { BINS = 127 }; // NBINS - 1: bins[] has two words for each, bin 1 (unsorted) first
 

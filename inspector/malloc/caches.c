@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/caches.h"
 #include "base/sort.h"
-#include "malloc/faults.h"
+#include "malloc/find.h"
+#include "malloc/heaps.h"
 #include "malloc/tcache.h"
 #include "malloc/walk.h"
 

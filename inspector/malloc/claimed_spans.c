@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/claimed_spans.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "malloc/fastbins.h"
 #include "base/cycle.h"
 #include "base/sort.h"
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
 #include "malloc/page_cache.h"
 
 #include <string.h>

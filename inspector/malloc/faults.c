@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
 
 enum { MAX_FAULTS = 1000 }; // a wrecked heap has millions: the first ones tell the story, the count is in `torn`
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/find.h"
 #include "malloc/arenas.h"
-#include "malloc/caches.h"
-#include "malloc/mmapped.h"
-#include "malloc/segment_search.h"
 #include "malloc/segments.h"
-#include "malloc/threads.h"
 
 #include <string.h>
 

@@ -9,10 +9,52 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "libc/libc.h"
-#include "malloc/bin_sums.h"
 #include "malloc/chunk.h"
-#include "malloc/claimed_spans.h"
 #include "target/target.h"
+
+#include <stdint.h>
+
+// Which addresses the heaps occupy, so that no byte is claimed twice: a hostile target may have two arenas, or mp_ and an
+// arena, point at the same memory.
+struct as_span {
+    uint64_t start, end;
+};
+typedef AS_VEC(struct as_span) as_span_vec; // by address, never overlapping
+
+// The first span that ends behind `address`: the one that holds it, or the next one. NULL when there is none.
+const struct as_span *as_span_from(const as_span_vec *spans, uint64_t address);
+
+// True if [start, end) is not empty and touches no span.
+bool as_span_is_clear(const as_span_vec *spans, uint64_t start, uint64_t end);
+
+// Adds a span that is clear. AS_NO_MEMORY.
+bool as_span_add(as_span_vec *spans, uint64_t start, uint64_t end, struct as_error *err);
+
+// Makes the span that begins at `start` end earlier.
+void as_span_cut(as_span_vec *spans, uint64_t start, uint64_t end);
+
+// Whether an arena's lists hold exactly the chunks that the walk found free, without following them: each bin is a ring, so
+// over all members and heads of bins the forward links are the same addresses as the members and heads themselves,
+// in another order, and so are the backward links. Sums over scrambled addresses tell; they cost nothing that the
+// walk does not read anyway, where following lists is a cache miss for each member.
+struct as_bin_sums {
+    uint64_t nodes, forward, back; // sums over scrambled addresses
+};
+
+// A bijection (a step of splitmix64), so that no two wrong addresses make a right sum but by rare chance.
+static inline uint64_t as_scramble(uint64_t address)
+{
+    address ^= address >> 30;
+    address *= UINT64_C(0xbf58476d1ce4e5b9);
+    return address ^ address >> 27;
+}
+
+static inline void as_bin_sums_add(struct as_bin_sums *l, uint64_t node, uint64_t forward, uint64_t back)
+{
+    l->nodes += as_scramble(node);
+    l->forward += as_scramble(forward);
+    l->back += as_scramble(back);
+}
 
 enum { AS_NONCONTIGUOUS = 2 }; // malloc_state.flags: brk was not enough once
 
@@ -136,3 +178,17 @@ static inline const struct as_span *as_heaps_at(const struct as_heaps *h, uint64
     const struct as_span *span = as_span_from(&h->spans, address);
     return span && span->start <= address ? span : NULL;
 }
+
+// Places where the heap is not what it should be. A fault is no failure: the finder notes it, leaves out what it cannot
+// tell, and continues.
+
+// Adds to h->faults; beyond 1000 of them, or where our memory ran out, it does not. `arena`, `heap`: indices, UINT32_MAX: none.
+// `address`: AS_UNKNOWN: none. `what` must live as long as `h`.
+void as_fault_note(struct as_heaps *h, uint32_t arena, uint32_t heap, uint64_t address, const char *what);
+
+// The same, and sets h->incomplete: the rest of what the arena has is out of reach.
+void as_fault_note_incomplete(struct as_heaps *h, uint32_t arena, uint64_t address, const char *what);
+
+// The fault that means: nothing is known to be wrong with the heap, but mp_ was not found, which is needed to read all of it.
+// Compared by address.
+extern const char AS_FAULT_NO_MP[];

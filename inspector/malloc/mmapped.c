@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/mmapped.h"
 #include "base/align.h"
 #include "base/sort.h"
-#include "malloc/faults.h"
+#include "malloc/find.h"
+#include "malloc/heaps.h"
 #include "malloc/mappings.h"
-#include "malloc/mmapped_conflicts.h"
 
 #include <string.h>
 

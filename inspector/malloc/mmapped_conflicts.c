@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/mmapped_conflicts.h"
-#include "malloc/faults.h"
+#include "malloc/find.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/orphan_tcaches.h"
 #include "base/align.h"
 #include "base/sort.h"
+#include "malloc/find.h"
 #include "malloc/tcache.h"
 
 #include <string.h>

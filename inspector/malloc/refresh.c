@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/refresh.h"
 #include "base/align.h"
 #include "malloc/arenas.h"
-#include "malloc/faults.h"
-#include "malloc/segment_search.h"
+#include "malloc/find.h"
+#include "malloc/heaps.h"
 #include "malloc/segments.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/segment_search.h"
 #include "malloc/chain.h"
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
 #include "malloc/segments.h"
 
 #include <string.h>

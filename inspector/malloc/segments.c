@@ -4,8 +4,8 @@
 // stand in for a blocked brk; only fenceposts tell (segment_search.c).
 #include "malloc/segments.h"
 #include "malloc/chain.h"
-#include "malloc/faults.h"
 #include "malloc/heap_info.h"
+#include "malloc/heaps.h"
 #include "malloc/mappings.h"
 
 #include <string.h>

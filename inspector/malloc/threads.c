@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/threads.h"
+#include "malloc/find.h"
 #include "malloc/tcache.h"
 
 #include <string.h>

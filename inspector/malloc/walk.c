@@ -6,8 +6,8 @@
 #include "malloc/walk.h"
 #include "base/sort.h"
 #include "malloc/chain.h"
-#include "malloc/faults.h"
-#include "malloc/orphan_tcaches.h"
+#include "malloc/find.h"
+#include "malloc/heaps.h"
 #include "malloc/tcache.h"
 
 #include <string.h>

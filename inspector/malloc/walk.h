@@ -10,3 +10,7 @@
 // counts it. Members of fastbins are handed on as in use, and kept in `candidates` (which may be NULL).
 bool as_walk_heap(struct as_heaps *h, uint32_t heap, struct as_window *w, struct as_chunk_sink *sink,
                   struct as_fastbin_candidates *candidates, uint64_t *torn);
+
+// After the walk of all of an arena's heaps: whether its bins hold what the walk found free, no more and no less. A fault where
+// they do not.
+void as_bins_check(struct as_heaps *h, uint32_t arena);

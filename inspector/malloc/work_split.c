@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/work_split.h"
-#include "malloc/faults.h"
+#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A letter is eight rows of five dots, the leftmost dot in bit 4; the last row is for descenders.
-#include "png/font.h"
+#include "png/image.h"
 
 static const uint8_t glyphs[][AS_FONT_HEIGHT] = {
     // clang-format off

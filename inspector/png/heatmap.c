@@ -3,7 +3,7 @@
 #include "png/pictures.h"
 
 #include "model/chunks.h"
-#include "png/font.h"
+#include "png/image.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "png/image.h"
 
-#include "png/font.h"
-
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>

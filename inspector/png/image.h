@@ -53,3 +53,9 @@ bool as_image_line(struct as_image *image, uint32_t x, uint32_t scale, const cha
 bool as_image_gap(struct as_image *image, uint32_t rows);
 // The legend.
 bool as_image_legend(struct as_image *image);
+
+// The letters of the pictures' titles and legends: printable ASCII, drawn for this project.
+enum { AS_FONT_WIDTH = 5, AS_FONT_HEIGHT = 8, AS_FONT_ADVANCE = 6 };
+
+// The rows of a letter; '?' for one that the font has not.
+const uint8_t *as_font_glyph(char letter);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "profile/chunk_sites.h"
 #include "profile/head.h"
+#include "profile/parts.h"
 
 #include <string.h>
 

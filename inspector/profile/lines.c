@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profile/lines.h"
+#include "profile/parts.h"
 
 // "": it is not there, or empty.
 static uint32_t text_at(struct as_target *t, const struct as_profile_head *head, uint32_t at,

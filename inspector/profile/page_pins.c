@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "profile/page_pins.h"
 #include "base/memory.h"
 #include "ledger/page_users.h"
 #include "malloc/trim_rules.h"
+#include "profile/parts.h"
 
 enum {
     MOST_ON_PAGE = 8,             // sites that a page has in profile_places

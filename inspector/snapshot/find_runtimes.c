@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/find_runtimes.h"
+#include "snapshot/steps.h"
 
 #include "base/sort.h"
 #include "profile/read.h"

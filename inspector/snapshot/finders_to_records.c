@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the finders found, as records.
-#include "snapshot/finders_to_records.h"
 #include "malloc/tcache.h"
+#include "snapshot/steps.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/pool.h"
 #include "malloc/work_split.h"
+#include "snapshot/steps.h"
 #include "snapshot/worker.h"
 
 #include <pthread.h>

@@ -2,18 +2,14 @@
 #define _GNU_SOURCE
 #include "snapshot/snapshot.h"
 #include "base/memory.h"
-#include "ledger/chunk_writer.h"
+#include "ledger/chunks.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
-#include "malloc/caches.h"
-#include "malloc/faults.h"
 #include "malloc/find.h"
-#include "malloc/orphan_tcaches.h"
+#include "malloc/heaps.h"
 #include "profile/head.h"
 #include "profile/read.h"
-#include "snapshot/find_runtimes.h"
-#include "snapshot/finders_to_records.h"
-#include "snapshot/pool.h"
+#include "snapshot/steps.h"
 #include "snapshot/stop_plan.h"
 
 #include <inttypes.h>

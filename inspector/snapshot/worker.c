@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "snapshot/worker.h"
 #include "base/sort.h"
-#include "malloc/bins.h"
-#include "malloc/faults.h"
-#include "malloc/segment_search.h"
+#include "malloc/heaps.h"
+#include "malloc/segments.h"
 #include "malloc/walk.h"
 
 #include <string.h>

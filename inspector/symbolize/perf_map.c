@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
-#include "symbolize/perf_map.h"
 #include "base/memory.h"
+#include "symbolize/functions.h"
 #include "target/paths.h"
 #include "target/procfs.h"
 

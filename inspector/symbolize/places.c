@@ -3,8 +3,8 @@
 #include "symbolize/places.h"
 #include "debuginfo/demangle.h"
 #include "libc/sources.h"
+#include "symbolize/functions.h"
 #include "symbolize/lines.h"
-#include "symbolize/perf_map.h"
 #include "target/paths.h"
 #include "target/procfs.h"
 

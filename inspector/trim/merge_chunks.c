@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The order is: inspect everything, then write. Once the first word is written nothing can fail any more, so that no arena is
 // ever left half merged; and a heap in which anything is not as it must be is not written to at all.
-#include "trim/merge_chunks.h"
+#include "trim/chunk.h"
 
 // True when a link of a free chunk leads to another one, or to the head of a bin.
 static bool is_link(struct as_trim_pass *p, uint64_t address)

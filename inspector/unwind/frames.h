@@ -40,3 +40,12 @@ struct as_bytes as_frames_at(const struct as_unwind_image *image, uint64_t addre
 // there is none that can be read (a CIE, a terminator, damage); `next` is then 0 if there is nothing behind it.
 bool as_frames_read(const struct as_unwind_image *image, uint64_t address, struct as_cie *cie, struct as_fde *fde,
                     uint64_t *next);
+
+// A function's call frame instructions, run: the rule from each address on.
+
+// Takes the rule from an address on. The addresses ascend.
+typedef void as_unwind_take_rule(void *context, uint64_t address, uint64_t rule);
+
+// The program of one function; its rows end where it is damaged. `work` is lowered by what was read, and 0 ends it.
+void as_program_run(const struct as_unwind_image *image, const struct as_cie *cie, const struct as_fde *fde,
+                    uint64_t *work, as_unwind_take_rule *take, void *context);

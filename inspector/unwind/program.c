@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "unwind/program.h"
+#include "unwind/frames.h"
 #include "unwind/rule.h"
 
 #include <elf.h>

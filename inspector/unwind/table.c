@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/sort.h"
 #include "base/vec.h"
-#include "unwind/program.h"
+#include "unwind/frames.h"
 #include "unwind/rule.h"
 
 enum { MOST_RULES = 1 << 16, SLOTS = MOST_RULES * 2 };

@@ -4,11 +4,11 @@
 
 #include "cli/summary/summary.h"
 #include "dump/dump.h"
+#include "graph/dominators.h"
+#include "graph/graph.h"
 #include "graph/leaks.h"
 #include "graph/section_records.h"
-#include "graph/shared_owners.h"
 #include "graph/type_tree.h"
-#include "graph/vector_slack.h"
 #include "ledger/ledger.h"
 #include "recognisers/recognisers.h"
 #include "snapshot/snapshot.h"

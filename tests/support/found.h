@@ -3,15 +3,11 @@
 #pragma once
 
 #include "malloc/arenas.h"
-#include "malloc/bins.h"
-#include "malloc/caches.h"
 #include "malloc/chain.h"
 #include "malloc/fastbins.h"
-#include "malloc/faults.h"
 #include "malloc/find.h"
 #include "malloc/heaps.h"
-#include "malloc/orphan_tcaches.h"
-#include "malloc/segment_search.h"
+#include "malloc/segments.h"
 #include "malloc/walk.h"
 #include "support/mock.h"
 

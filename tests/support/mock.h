@@ -8,7 +8,7 @@
 
 #include "libc/layouts.h"
 #include "libc/libc.h"
-#include "malloc/claimed_spans.h"
+#include "malloc/heaps.h"
 #include "model/enums.h"
 #include "support/check.h"
 #include "target/target.h"

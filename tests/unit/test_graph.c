@@ -5,8 +5,7 @@
 #include "graph/dominators.h"
 #include "graph/index.h"
 #include "graph/parallel.h"
-#include "graph/shared_owners.h"
-#include "graph/typing_sizes.h"
+#include "graph/typing_rules.h"
 #include "support/check.h"
 
 #include <stdlib.h>

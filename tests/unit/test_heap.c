@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Spans, which no two heaps share, and the sums that hold bins against the walk. (The walk itself is tested on real heaps:
 // tests/inspector/test_truth.py, tests/hostile/test_hostile_heap.py.)
-#include "malloc/bin_sums.h"
-#include "malloc/claimed_spans.h"
+#include "malloc/heaps.h"
 #include "support/check.h"
 
 #include <stdio.h>

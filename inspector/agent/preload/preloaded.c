@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "agent/preload/preloaded.h"
-#include "agent/exit_leaks.h"
 #include "agent/log.h"
 #include "agent/own_snapshot.h"
 #include "agent/preload/dump_at.h"
-#include "agent/preload/trace_file.h"
 #include "recorder/enable.h"
 
 // A trace has a profile with it.

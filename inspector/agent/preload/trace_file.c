@@ -2,10 +2,8 @@
 // The thread of a trace. It wakes when several buffers are full, and every 100 ms for what is in the others: so much is lost at most
 // when the process is killed. In a child of fork() there is no such thread, and nothing is recorded (recorder/enable.c); what the child
 // executes is another program, with a record of its own.
-#include "agent/preload/trace_file.h"
-#include "agent/descriptors.h"
-#include "agent/last_thread.h"
 #include "agent/log.h"
+#include "agent/preload/preloaded.h"
 #include "agent/thread.h"
 #include "recorder/recorder.h"
 

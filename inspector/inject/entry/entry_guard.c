@@ -3,7 +3,6 @@
 // while it waits.
 #define _GNU_SOURCE
 #include "inject/entry/entry_guard.h"
-#include "inject/entry/entry_patch.h"
 #include "target/process/clone/supervisor.h"
 
 #include <errno.h>

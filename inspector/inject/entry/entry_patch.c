@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Five bytes of each function are written, in one piece, and the code that they lead to before them: if we are killed between any two of
 // these writes, each function either is as it was or leads to its hook, and the page says which bytes it had.
-#include "inject/entry/entry_patch.h"
 #include "inject/call_write.h"
+#include "inject/entry/entry_guard.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/quiesce.h"
 #include "target/process/stop/registers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "inject/entry/entry_plan.h"
+#include "inject/entry/entry_guard.h"
 #include "inject/entry/instruction.h"
 
 #include <stdio.h>
