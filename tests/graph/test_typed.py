@@ -390,6 +390,13 @@ def test_pointers_too_far_behind_the_beginning(arenadump: harness.Arenadump) -> 
     assert found["graph"]["left_out"].startswith("100 pointers were not followed")
 
 
+def test_a_declaration_behind_its_definition(arenadump: harness.Arenadump) -> None:
+    """As some compilers write units for types: the name of the namespace comes with the declaration."""
+    with started([str(programs.build("declared_behind", "-g0"))], "ready") as pid:
+        found = json.loads(arenadump.check("types", "--json", pid))
+    assert {row["type"]: row["count"] for row in found["types"]}["space::behind"] == 50
+
+
 BY_DAY = {
     ("program", "module"),
     ("program", ".dwo files"),
