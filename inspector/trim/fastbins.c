@@ -7,8 +7,8 @@
 // new ones before the first: comparing and exchanging the list's head is enough, and no head can come back meanwhile.
 #include "base/cycle.h"
 #include "base/sort.h"
-#include "trim/pages.h"
 #include "trim/chunk.h"
+#include "trim/pages.h"
 
 // The list's head within malloc_state.
 static uint64_t *list_of(const struct as_trim_pass *p, int bin)
