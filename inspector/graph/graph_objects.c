@@ -243,7 +243,7 @@ static bool find_ruby(struct as_objects *o, struct as_target *t, const struct as
               as_ruby_visit(t, s, &heaps, large.list.items, large.list.count, &visitor, known, &o->changed, err) &&
               end_region(&f);
     as_vec_free(&large.list);
-    o->interpreter = as_ruby_interpreter(t);
+    o->interpreter = s->ruby_interpreter;
     *any = true;
     return ok;
 }

@@ -10,6 +10,7 @@ static const struct {
     {"_PyRuntime", AS_INTERPRETER_CPYTHON}, // 3.7 on
     {"PyType_Type", AS_INTERPRETER_CPYTHON},
     {"zend_mm_gc", AS_INTERPRETER_PHP},
+    {"rb_gc_start", AS_INTERPRETER_RUBY},
 };
 
 uint32_t as_interpreters_in(const struct as_elf *elf, bool is_program)
@@ -33,12 +34,12 @@ void as_interpreters_add(struct as_interpreter_objects *objects, struct as_range
     objects->items[objects->count++].kinds = kinds;
 }
 
-bool as_interpreters_any(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind)
+uint64_t as_interpreters_first(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind)
 {
     for (uint32_t i = 0; i < objects->count; i++)
         if (objects->items[i].kinds & kind)
-            return true;
-    return false;
+            return objects->items[i].at.start;
+    return 0;
 }
 
 bool as_interpreters_have(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind,

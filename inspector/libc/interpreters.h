@@ -7,6 +7,7 @@
 enum as_interpreter_kind {
     AS_INTERPRETER_CPYTHON = 1,
     AS_INTERPRETER_PHP = 2,
+    AS_INTERPRETER_RUBY = 4,
 };
 
 struct as_interpreter_objects {
@@ -24,7 +25,8 @@ uint32_t as_interpreters_in(const struct as_elf *elf, bool is_program);
 // Adds an object that has some. More than there is room for are left out.
 void as_interpreters_add(struct as_interpreter_objects *objects, struct as_range at, uint32_t kinds);
 
-bool as_interpreters_any(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind);
+// Where the first object that has this interpreter begins; 0: none has it.
+uint64_t as_interpreters_first(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind);
 
 // Whether the mapping is of a file, in the range of an object that has this interpreter.
 bool as_interpreters_have(const struct as_interpreter_objects *objects, enum as_interpreter_kind kind,

@@ -20,6 +20,7 @@ struct as_store {
     AS_VEC(char) summary; // JSON
     // Chunk records go straight to a file: they may be many times our memory limit. Here is only how many there are.
     uint64_t chunk_count;
+    uint64_t ruby_interpreter; // where the object that has it begins; 0: none has. Of no use once the process has ended
 };
 
 // Frees what a walk of the heaps fills in, before another walk. The first `warnings` warnings stay: they are of before the walk.

@@ -330,7 +330,7 @@ static bool keep_arenas_or_drop(struct as_py_search *s, bool ok)
 
 bool as_cpython_find(const struct as_finder_input *in)
 {
-    if (!as_interpreters_any(&in->malloc->interpreters, AS_INTERPRETER_CPYTHON))
+    if (as_interpreters_first(&in->malloc->interpreters, AS_INTERPRETER_CPYTHON) == 0)
         return true;
     uint32_t runtime = as_runtime_add(in->store, AS_RUNTIME_CPYTHON, AS_ROW_python_arenas, in->err);
     if (runtime == UINT32_MAX)

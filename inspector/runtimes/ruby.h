@@ -27,10 +27,7 @@ struct as_ruby {
     as_runtime_page_vec kernel_pages;
 };
 
-// Is a Ruby interpreter mapped here: a program that is called ruby, or Ruby's library?
-bool as_is_ruby(const struct as_target *t);
-
-// Finds Ruby's pages: store->ruby, and with in->pages in store->runtime_pages what lies on each of the kernel's pages of them.
+// Finds Ruby's pages, if an object has its interpreter (store->ruby_interpreter): store->ruby, and with in->pages in store->runtime_pages what lies on each of the kernel's pages of them.
 // store->meta.ruby says whether there is a Ruby, and whether its pages could be proven.
 bool as_ruby_find(const struct as_finder_input *in);
 
@@ -39,8 +36,6 @@ bool as_ruby_find(const struct as_finder_input *in);
 bool as_ruby_objects(struct as_target *t, struct as_store *store, const uint64_t *chunks, size_t chunk_count,
                      struct as_error *err);
 
-// Where the interpreter is mapped: an address in its library, or in the program; 0: nowhere.
-uint64_t as_ruby_interpreter(const struct as_target *t);
 // Are all of store->ruby's pages mappings of their own, proven, and so apart from malloc's chunks (3.1 and later)?
 bool as_ruby_is_apart(const struct as_store *store);
 // Chunks of malloc's of at least so many bytes may be Ruby's own that lead to objects and hold none.

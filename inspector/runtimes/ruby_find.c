@@ -265,33 +265,9 @@ static void visit_all(struct ruby_search *s, visit_fn *visit)
     }
 }
 
-uint64_t as_ruby_interpreter(const struct as_target *t)
-{
-    uint64_t program = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
-        const char *path = as_mapping_path(t, m);
-        const char *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
-        if (!as_mapping_of_file(m))
-            continue;
-        if (strncmp(name, "libruby", 7) == 0)
-            return m->start;
-        if (strncmp(name, "ruby", 4) == 0 && program == 0)
-            program = m->start;
-    }
-    return program;
-}
-
-bool as_is_ruby(const struct as_target *t)
-{
-    return as_ruby_interpreter(t) != 0;
-}
-
 // That there is none is no failure; when the pages cannot be proven, out->pages is empty.
 static bool search(struct as_target *t, struct as_ruby *out, struct as_error *err)
 {
-    out->present = as_is_ruby(t);
     size_t known;
     const struct as_ruby_layout *layouts = as_ruby_layouts(&known);
     struct as_error failed = {0};
@@ -354,7 +330,8 @@ static bool add_records(struct as_store *s, const struct as_ruby *ruby, struct a
 
 bool as_ruby_find(const struct as_finder_input *in)
 {
-    struct as_ruby ruby = {.wants_kernel_pages = in->pages};
+    in->store->ruby_interpreter = as_interpreters_first(&in->malloc->interpreters, AS_INTERPRETER_RUBY);
+    struct as_ruby ruby = {.present = in->store->ruby_interpreter != 0, .wants_kernel_pages = in->pages};
     bool ok = search(in->target, &ruby, in->err) && add_records(in->store, &ruby, in->err);
     as_vec_free(&ruby.pages);
     as_vec_free(&ruby.kernel_pages);

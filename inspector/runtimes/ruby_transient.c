@@ -166,13 +166,13 @@ bool as_ruby_visit_transient(struct as_target *t, const struct as_range *arena, 
 
 // struct transient_heap, a variable of the interpreter's, has the address of the list, its size and where it ends (32 bits each), and the
 // address of the arena.
-uint64_t as_ruby_find_promoted(struct as_target *t, const struct as_range *arena)
+uint64_t as_ruby_find_promoted(struct as_target *t, uint64_t interpreter, const struct as_range *arena)
 {
-    uint64_t program = as_ruby_interpreter(t), list = 0;
-    for (size_t i = as_target_mapping_from(t, program); program != 0 && list == 0 && i < t->mappings.count; i++) {
+    uint64_t list = 0;
+    for (size_t i = as_target_mapping_from(t, interpreter); list == 0 && i < t->mappings.count; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         uint64_t words[DATA / sizeof(uint64_t)];
-        if (m->start - program >= PROGRAM)
+        if (m->start - interpreter >= PROGRAM)
             break;
         if (!(m->prot & AS_PROT_WRITE) || (m->prot & AS_PROT_SHARED))
             continue;

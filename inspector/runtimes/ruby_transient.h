@@ -23,4 +23,4 @@ bool as_ruby_visit_transient(struct as_target *t, const struct as_range *arena, 
                              const struct as_object_visitor *visitor);
 
 // The list of objects whose memory had to leave the arena: what malloc returned for it; 0: not known. Objects on it may be long gone.
-uint64_t as_ruby_find_promoted(struct as_target *t, const struct as_range *arena);
+uint64_t as_ruby_find_promoted(struct as_target *t, uint64_t interpreter, const struct as_range *arena);

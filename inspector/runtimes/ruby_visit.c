@@ -279,12 +279,12 @@ bool as_ruby_visit(struct as_target *t, const struct as_store *store, const stru
         .classes = {.target = t, .store = store, .layout = as_ruby_layout_of(store)},
         .known = true,
     };
-    bool ok =
-        as_ruby_find_arena(t, &v.arena, err) && visit_pages(&v) && visit_tables(&v) &&
-        as_ruby_visit_transient(t, &v.arena, &v.transient, visitor) &&
-        as_ruby_visit_weak(t, store, chunks, chunk_count, v.arena.end != 0 ? as_ruby_find_promoted(t, &v.arena) : 0,
-                           (uint32_t)v.classes.pairs.count, visitor) &&
-        visit_types(&v);
+    bool ok = as_ruby_find_arena(t, &v.arena, err) && visit_pages(&v) && visit_tables(&v) &&
+              as_ruby_visit_transient(t, &v.arena, &v.transient, visitor) &&
+              as_ruby_visit_weak(t, store, chunks, chunk_count,
+                                 v.arena.end != 0 ? as_ruby_find_promoted(t, store->ruby_interpreter, &v.arena) : 0,
+                                 (uint32_t)v.classes.pairs.count, visitor) &&
+              visit_types(&v);
     *known = v.known;
     *changed = v.changed;
     as_ruby_classes_free(&v.classes);

@@ -171,7 +171,7 @@ static void keep_zend_or_drop(struct zend_search *s)
 
 bool as_zend_find(const struct as_finder_input *in)
 {
-    if (!as_interpreters_any(&in->malloc->interpreters, AS_INTERPRETER_PHP))
+    if (as_interpreters_first(&in->malloc->interpreters, AS_INTERPRETER_PHP) == 0)
         return true;
     struct zend_search s = {
         .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};

@@ -40,8 +40,8 @@ static bool is_chunk(const uint64_t *at, const uint64_t *end, uint64_t from)
 }
 
 // The walk has collected the chunks in use, in order of arenas; for a reader, which comes later, all of them, with tags.
-bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_object_counting *counting, bool running,
-                               struct as_error *err)
+bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_malloc *m,
+                               const struct as_object_counting *counting, bool running, struct as_error *err)
 {
     if (!counting)
         return true;
@@ -50,7 +50,7 @@ bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_obje
     uint64_t *chunks = b->collected.items, *end = b->collected.count > 0 ? chunks + b->collected.count : chunks;
     bool ok = !b->collecting.gaps || as_vec_reserve(&large, b->collected.count, err);
     for (const uint64_t *at = chunks; ok && b->collecting.gaps && at < end; at++)
-        if (is_chunk(at, end, counting->chunks_from(b->target)))
+        if (is_chunk(at, end, counting->chunks_from(m)))
             large.items[large.count++] = *at;
     if (b->collecting.gaps)
         chunks = large.items;

@@ -141,12 +141,13 @@ static bool begin_chunks(struct as_chunk_writer *chunks, struct as_error *err)
            as_fail_errno(err, AS_IO, "the dump cannot be restarted");
 }
 
-static struct as_collecting collecting(const struct as_snapshot_options *options, struct as_target *t)
+static struct as_collecting collecting(const struct as_snapshot_options *options, struct as_target *t,
+                                       const struct as_malloc *m)
 {
     bool profile = options->profile && as_profile_find(t) != 0;
     if (options->reader || profile)
         return (struct as_collecting){.from = 1, .gaps = true, .free = profile};
-    return (struct as_collecting){.from = options->objects ? options->objects->chunks_from(t) : 0};
+    return (struct as_collecting){.from = options->objects ? options->objects->chunks_from(m) : 0};
 }
 
 // Finds the heaps and walks them; again where the walk came by tcaches that no thread has: only then is it known that what
@@ -159,7 +160,7 @@ static bool find_and_walk(struct as_target *t, const struct as_malloc *m, enum a
     size_t warnings = s->warnings.count;
     bool ok = as_heaps_find(t, m, foreign, h, err);
     for (bool again = true; ok && again;) {
-        ok = as_ledger_open(b, s, t, chunks, collecting(options, t), err) && as_records_copy(s, h, err) &&
+        ok = as_ledger_open(b, s, t, chunks, collecting(options, t, m), err) && as_records_copy(s, h, err) &&
              walk(h, b, options->hold, err) && as_lost_tcaches_find(h, &again, err);
         if (!ok || !again || is_running(mode))
             break;
@@ -187,7 +188,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
               as_runtimes_find_first(t, m, options->runtime_pages, s, &foreign, err) &&
               find_and_walk(t, m, plan->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
-              as_runtimes_count_objects(&b, options->objects, is_running(plan->mode), err) &&
+              as_runtimes_count_objects(&b, m, options->objects, is_running(plan->mode), err) &&
               (!options->profile || as_profile_read(t, &b.collected, s, err)) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)

@@ -22,8 +22,8 @@ bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const stru
 
 // Counts their objects by type, after the walk, in its chunks. `counting`: NULL: that is not wanted. `running`: the target was not
 // stopped, so that all numbers are estimates. AS_NO_MEMORY.
-bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_object_counting *counting, bool running,
-                               struct as_error *err);
+bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_malloc *m,
+                               const struct as_object_counting *counting, bool running, struct as_error *err);
 
 // Between what the finders found and the records of the store.
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +20,9 @@ SLOTS = 408
 
 
 @contextmanager
-def forged(mode: str, folder: Path) -> Iterator[int]:
-    """The forger, under a name for which it is taken for a Ruby."""
-    program = shutil.copy(programs.build("forged"), folder / "ruby")
+def forged(mode: str) -> Iterator[int]:
+    """The forger, with what it is taken for a Ruby by."""
+    program = programs.build("forged", "-rdynamic")
     with subprocess.Popen([program, mode, str(PAGES)], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout
@@ -35,7 +34,7 @@ def forged(mode: str, folder: Path) -> Iterator[int]:
 
 def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """The others are refused for what is wrong with them, and nothing else."""
-    with forged("whole", tmp_path) as pid:
+    with forged("whole") as pid:
         dump = take_snapshot(arenadump, pid, tmp_path, MEMORY, "--objects")
     assert dump
     assert dump.meta["ruby"] == fmt.RubyState.FOUND
@@ -48,7 +47,7 @@ def test_what_holds_together_is_believed(arenadump: harness.Arenadump, tmp_path:
 @pytest.mark.parametrize("mode", ["circle", "arrays", "unsorted", "twice"])
 @pytest.mark.parametrize("target", ["clone", "core"])
 def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path, mode: str, target: str) -> None:
-    with forged(mode, tmp_path) as pid:
+    with forged(mode) as pid:
         if target == "core":
             # A core is mapped whole.
             dump = take_snapshot(arenadump, cores.gcore(pid, tmp_path), tmp_path, None, "--objects")
@@ -62,7 +61,7 @@ def test_what_does_not_is_given_up(arenadump: harness.Arenadump, tmp_path: Path,
 
 def test_a_freeze_that_meets_a_circle_is_short(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """It stands still meanwhile, and is let go in time: it was read by then, or nothing is said of it."""
-    with forged("circle", tmp_path) as pid:
+    with forged("circle") as pid:
         dump = take_snapshot(arenadump, pid, tmp_path, MEMORY, "--mode=freeze", "--objects")
         assert wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
     assert dump is None or dump.meta["ruby"] == fmt.RubyState.UNPROVEN

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// No Ruby, but memory that is made to resemble one's heap, once it has been given a name that begins with "ruby": pages that
+// No Ruby, but memory that is made to resemble one's heap; with -rdynamic it exports a name of Ruby's: pages that
 // point to their descriptors and back, linked, and in arrays as Ruby keeps them (inspector/runtimes/ruby_layouts.c). A search must
 // come to an end, and must not believe inconsistent structures.
 #define _GNU_SOURCE
@@ -44,6 +44,11 @@ static void make_page(uint64_t *descriptor, uint64_t *page, int is_31, const uin
     descriptor[is_31 ? 4 : 3] = start;
     if (is_31)
         descriptor[2] = address(pool);
+}
+
+void rb_gc_start(void);
+void rb_gc_start(void)
+{
 }
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -50,12 +51,14 @@ class Running:
 
 
 @contextmanager
-def running(release: str, tmpfs: Path | None = None) -> Iterator[Running]:
-    """`tmpfs`: where a copy of it is made, of which all is memory."""
+def running(release: str, tmpfs: Path | None = None, names: Path | None = None) -> Iterator[Running]:
+    """`tmpfs`: where a copy of it is made, of which all is memory. `names`: where copies get names that say nothing."""
     ruby = interpreters.ruby(release)
     command = ruby.command("-e", PROGRAM)
     if tmpfs:
         command = odd.on_tmpfs(command, ruby.root, tmpfs)
+    if names:
+        command = renamed(command, ruby, names)
     with subprocess.Popen(
         command, env=ruby.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -69,6 +72,15 @@ def running(release: str, tmpfs: Path | None = None) -> Iterator[Running]:
             yield Running(process)
         finally:
             process.kill()
+
+
+def renamed(command: list[str], ruby: interpreters.Ruby, folder: Path) -> list[str]:
+    """The loader takes the preloaded library for the one that the program needs: by what it says of itself."""
+    (library,) = (path for path in ruby.root.rglob("libruby*.so.*") if not path.is_symlink())
+    at = next(i for i, word in enumerate(command) if word == f"{ruby.root}/usr/bin/ruby{ruby.release}")
+    shutil.copy(command[at], folder / "orders-svc")
+    shutil.copy(library, folder / "engine.so")
+    return [*command[:at], "--preload", f"{folder}/engine.so", f"{folder}/orders-svc", *command[at + 1 :]]
 
 
 def wait_until_it_waits(pid: int) -> None:
@@ -102,6 +114,28 @@ def test_all_pages_are_found_and_counted(arenadump: harness.Arenadump, release: 
     assert 0.9 * says["pages"] * size < summary["ledger"]["ruby_pages"] <= says["pages"] * size
     in_arenas = sum(arena["ledger"]["ruby_pages"] for arena in summary["arenas"])
     assert in_arenas == (summary["ledger"]["ruby_pages"] if release == "2.7" else 0)
+
+
+@pytest.mark.parametrize("release", tiers.runtimes(interpreters.RUBIES))
+def test_a_ruby_of_any_name(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
+    """It is known by the names that it exports."""
+    with running(release, names=tmp_path) as program:
+        maps = Path(f"/proc/{program.pid}/maps").read_text()
+        summary = arenadump.summary(program.pid)
+        says = program.says()
+    assert "libruby" not in maps
+    check_against(summary["ruby"], says)
+
+
+def test_a_name_alone_is_no_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    shutil.copy("/bin/sleep", tmp_path / "ruby-launcher")
+    with subprocess.Popen([tmp_path / "ruby-launcher", "600"]) as process:
+        try:
+            summary = arenadump.summary(process.pid)
+        finally:
+            process.kill()
+    assert summary["ruby"] is None
+    assert not summary["warnings"]
 
 
 @odd.needs_root

@@ -26,10 +26,11 @@ from .paths import ROOT
 
 PAGE = 4096
 # Programs of tests/programs that lay out a runtime's memory: the name, the source with its flags, and the arguments.
+# Interpreters are known by the names that they export.
 FORGED = (
     ("python3", ("forged_python",), ("few",)),
-    ("ruby", ("forged",), ("whole", "6")),
-    ("php", ("forged_allocators", "-rdynamic"), ("php",)),  # an interpreter is known by the names that it exports
+    ("ruby", ("forged", "-rdynamic"), ("whole", "6")),
+    ("php", ("forged_allocators", "-rdynamic"), ("php",)),
     ("jemalloc", ("forged_allocators",), ("jemalloc",)),
     ("mimalloc", ("forged_allocators",), ("mimalloc-small",)),
     ("tcmalloc", ("forged_mallocs", "-rdynamic"), ("tcmalloc",)),
@@ -141,7 +142,7 @@ def small_core(pid: int, dump: Dump, scratch: Path, more: Ranges | None = None) 
 
 def forged_core(arenadump: harness.Arenadump, scratch: Path) -> bytes:
     """A core in which Ruby's pages are found (inspector/runtimes/ruby_find.c): of a few, all there is of them."""
-    program, path = shutil.copy(programs.build("forged"), scratch / "ruby"), scratch / "ruby.dump"
+    program, path = programs.build("forged", "-rdynamic"), scratch / "ruby.dump"
     with subprocess.Popen([program, "whole", "6"], stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
