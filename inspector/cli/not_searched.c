@@ -28,6 +28,17 @@ static void add_row(struct as_not_searched *n, const struct as_view *v, uint32_t
     }
 }
 
+// Objects of an interpreter that were not found lie in malloc's chunks, or in anonymous memory.
+static void add_unfound(struct as_not_searched *n, const struct as_view *v)
+{
+    for (uint64_t i = 0; i < v->runtime_count; i++)
+        if (v->runtimes[i].kind == AS_RUNTIME_CPYTHON && v->runtimes[i].state == AS_REGIONS_UNPROVEN &&
+            n->unfound_count == 0)
+            n->unfound[n->unfound_count++] = "cpython";
+    if (v->meta->ruby == AS_RUBY_UNPROVEN)
+        n->unfound[n->unfound_count++] = "ruby";
+}
+
 struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, bool collected)
 {
     const struct as_view *v = &g->snapshot.view;
@@ -41,6 +52,7 @@ struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, b
         add_row(&n, v, AS_ROW_other_anon); // where that malloc's memory must be
     if (other && n.bytes > 0)
         add_name(&n, as_malloc_kind_name(v->meta->malloc_kind));
+    add_unfound(&n, v);
     n.larger = n.bytes == AS_UNKNOWN ? other : n.bytes > n.searched;
     return n;
 }
@@ -60,6 +72,10 @@ void as_not_searched_print(const struct as_not_searched *n)
     char text[256];
     if (n->larger)
         printf("Not searched: %s. This is the larger part; what follows leaves it out.\n", text_of(n, text));
+    for (size_t i = 0; i < n->unfound_count; i++)
+        printf(
+            "The objects of %s were not found: what follows has chunks of malloc. The warnings of summary say more.\n",
+            n->unfound[i]);
 }
 
 void as_not_searched_put(struct as_json *j, const struct as_not_searched *n)
@@ -70,6 +86,10 @@ void as_not_searched_put(struct as_json *j, const struct as_not_searched *n)
     as_json_array(j, "heaps");
     for (size_t i = 0; i < n->count; i++)
         as_json_string(j, NULL, n->names[i]);
+    as_json_array_end(j);
+    as_json_array(j, "objects_of");
+    for (size_t i = 0; i < n->unfound_count; i++)
+        as_json_string(j, NULL, n->unfound[i]);
     as_json_array_end(j);
     as_json_object_end(j);
 }

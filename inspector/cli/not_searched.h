@@ -11,12 +11,14 @@ struct as_not_searched {
     uint64_t searched;
     const char *names[AS_HEAP_NAMES]; // of their allocators and runtimes, as in the JSON
     size_t count;
+    const char *unfound[2]; // interpreters that run here, of which no object was found: Python, Ruby
+    size_t unfound_count;
     bool larger; // than what the graph has: the answer is about the smaller part
 };
 
 // `collected`: the heaps of collectors count, too. Nothing in these is ever lost, as a collector frees what nobody holds.
 struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, bool collected);
-// The first line of an answer in the terminal, if the answer is about the smaller part.
+// The first lines of an answer in the terminal: if the answer is about the smaller part, or objects of an interpreter were not found.
 void as_not_searched_print(const struct as_not_searched *n);
 // The member "not_searched".
 void as_not_searched_put(struct as_json *j, const struct as_not_searched *n);

@@ -55,7 +55,12 @@ def test_another_malloc_answers(arenadump: harness.Arenadump, name: str) -> None
         first = " ".join(text.split())[:200]
         assert first.startswith(f"Not searched: {size(held)} of jemalloc. {SAID}")
     for text in (made.stdout, as_json.stdout):
-        assert json.loads(text)["not_searched"] == {"bytes": held, "larger": True, "heaps": ["jemalloc"]}
+        assert json.loads(text)["not_searched"] == {
+            "bytes": held,
+            "larger": True,
+            "heaps": ["jemalloc"],
+            "objects_of": [],
+        }
 
 
 def test_a_limit_for_leaks_is_not_kept_where_nothing_was_searched() -> None:
@@ -70,7 +75,7 @@ def test_glibcs_alone(name: str) -> None:
         shown, as_json = command.here(name, pid), command.arenascope(name, pid, "--json")
     assert shown.returncode == as_json.returncode == Code.OK
     assert "ot searched" not in shown.stdout + shown.stderr
-    assert json.loads(as_json.stdout)["not_searched"] == {"bytes": 0, "larger": False, "heaps": []}
+    assert json.loads(as_json.stdout)["not_searched"] == {"bytes": 0, "larger": False, "heaps": [], "objects_of": []}
 
 
 def test_a_collectors_heap_has_owners_and_no_leaks() -> None:
@@ -92,6 +97,24 @@ def test_a_heap_beside_malloc_that_is_smaller() -> None:
         done = command.arenascope("owners", pid, "--json")
     assert done.returncode == Code.OK
     assert json.loads(done.stdout)["not_searched"]["larger"] is False
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "pymalloc"])
+def test_objects_that_were_not_found(
+    arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch, allocator: str
+) -> None:
+    """Who reads of chunks without a type learns in the first line that they are Python's objects."""
+    monkeypatch.setenv("PYTHONMALLOC", allocator)
+    program = "kept = [[i] for i in range(10_000)]; print('ready', flush=True); input()"
+    with started([sys.executable, "-c", program], "ready") as pid:
+        for name in COMMANDS:
+            said, shown = arenadump.run(name, pid), command.here(name, pid)
+            as_json = command.arenascope(name, pid, "--json")
+            unfound = allocator == "malloc"
+            assert json.loads(as_json.stdout)["not_searched"]["objects_of"] == ["cpython"] * unfound
+            assert said.stdout.startswith("The objects of cpython were not found: ") == unfound
+            assert shown.stdout.startswith("The objects of Python were not found: ") == unfound
+            assert said.returncode == shown.returncode == as_json.returncode == Code.OK
 
 
 def test_phps_heap_is_a_malloc_of_its_own() -> None:

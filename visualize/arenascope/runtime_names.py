@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 NAMES: Final = {
+    "cpython": "Python",
+    "ruby": "Ruby",
     "jvm": "Java",
     "v8": "V8",
     "go": "Go",

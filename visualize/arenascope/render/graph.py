@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
-from arenascope.wire.graph import Leaks, Owners, Sum, Types, Why, not_searched_words, owner_words
+from arenascope.wire.graph import Leaks, Owners, Sum, Types, Why, not_searched_words, owner_words, unfound_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,10 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
     line = Text()
     if left:
         line.append(f"Not searched: {left}. This is the larger part; what follows leaves it out.\n", "bold yellow")
+    unfound = "" if isinstance(facts, Why) else unfound_words(facts)
+    if unfound:
+        said = f"The objects of {unfound} were not found: what follows has chunks of malloc. "
+        line.append(f"{said}The warnings of summary say more.\n", "yellow")
     line.append(whose, "bold")
     objects = f" ({size(graph.objects.bytes)} in {count(graph.objects.count)} objects)" if graph.objects.count else ""
     line.append(

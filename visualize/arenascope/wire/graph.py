@@ -50,6 +50,8 @@ class NotSearched(NamedTuple):
     # More than the graph has: the answer is about the smaller part, and the exit code is 12.
     larger: bool
     heaps: tuple[str, ...]  # Names of the allocators and runtimes.
+    # Interpreters (cpython, ruby) that run here, of which no object was found. Their objects are chunks of unknown type.
+    objects_of: tuple[str, ...]
 
 
 class GraphTarget(NamedTuple):
@@ -254,6 +256,11 @@ def not_searched_words(facts: Union[Leaks, Types, Owners]) -> str:
         return ""
     held = "memory" if left.bytes is None else size(left.bytes)
     return held + (f" of {', '.join(NAMES.get(name, name) for name in left.heaps)}" if left.heaps else "")
+
+
+def unfound_words(facts: Union[Leaks, Types, Owners]) -> str:
+    """Of which interpreters no object was found: "Python", "Python, Ruby"; empty: of none."""
+    return ", ".join(NAMES.get(name, name) for name in facts.not_searched.objects_of)
 
 
 def owner_words(owner: Owner) -> str:
