@@ -15,6 +15,7 @@ STATE, PARENT, FLAGS, THREADS, STARTED, RSS = 0, 1, 6, 17, 19, 21
 DEAD: Final = (b"Z", b"X")  # states
 MOST_OF_STAT: Final = 4096  # bytes; 52 numbers, and a name of at most 64 bytes
 MOST_TRIES: Final = 10
+MOST_ASKED: Final = 16  # threads of a process that are asked for children
 KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
 GONE: Final = (FileNotFoundError, ProcessLookupError)
 
@@ -126,7 +127,7 @@ def _process(pid: int) -> Process | None:
 
 def _threads(pid: int) -> list[int]:
     try:
-        return [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
+        return [int(name) for name in os.listdir(f"{PROC}/{pid}/task")]  # noqa: PTH208 - each poll does it
     except OSError:
         return []
 
@@ -148,6 +149,29 @@ def files_of(pid: int) -> Path:
     """Where the files of a process are, as `Process.files`."""
     found = _process(pid)
     return found.files if found else PROC / str(pid)
+
+
+def has_no_child(pid: int) -> bool:
+    """Whether a process has no child. False, too: that cannot be told by a few files.
+
+    A thread's children go to another one when it ends, which may have been asked before: then one file is missing, or
+    the list of threads has not as many as there are.
+    """
+    stat, tids = _stat(_text(f"{PROC}/{pid}")), _threads(pid)
+    if not stat or len(tids) > MOST_ASKED or int(stat[THREADS]) != len(tids):
+        return False
+    try:
+        return not any(_children(f"{PROC}/{pid}/task/{tid}/children") for tid in tids)
+    except OSError:  # the kernel has no such files, or the thread has ended
+        return False
+
+
+def _children(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, MOST_OF_STAT)
+    finally:
+        os.close(fd)
 
 
 class _Seen:

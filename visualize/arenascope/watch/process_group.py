@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.humanize import lines
-from arenascope.processes import PROC, all_processes, cgroups_of, process_at, read_proc
+from arenascope.processes import PROC, all_processes, cgroups_of, has_no_child, process_at, read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from arenascope.processes import Identity, Process
 
+FEW: Final = 8  # processes of which the files of each are read, where a scan would read more
 COMM: Final = 15  # bytes of a name that the kernel keeps
 MOUNT_ROOT, MOUNT_POINT = 3, 4  # fields of /proc/PID/mountinfo
 SUPERVISOR: Final = "arenadump-guard"  # AS_SUPERVISOR_NAME of the C program
@@ -40,7 +41,8 @@ class Watched:
 
     def members(self) -> list[Process]:
         """The processes of now, the largest first. The clone that somebody's snapshot reads is none of them."""
-        chosen = self.choose(all_processes())
+        without = self.choose_without_scan()
+        chosen = self.choose(all_processes()) if without is None else without
         found = [each for each in chosen if each.identity in self._met or _is_new(each)]
         self._met = {each.identity for each in found}
         return sorted(found, key=lambda each: (-each.rss, each.pid))
@@ -48,6 +50,10 @@ class Watched:
     def choose(self, everything: dict[int, Process]) -> Iterable[Process]:
         """Those of `everything` that belong to it, in any order."""
         raise NotImplementedError
+
+    def choose_without_scan(self) -> Iterable[Process] | None:
+        """As `choose` with all processes, where a few files tell enough; None: they do not."""
+        return None
 
 
 class OfCommand(Watched):
@@ -118,6 +124,18 @@ class OfPid(Watched):
         forks = _descendants(everything, alive, lambda each: each.exe == self.exe)
         found = [everything[pid] for pid in forks | alive]
         self.known = {each.identity for each in found} or self.known
+        return found
+
+    def choose_without_scan(self) -> Iterable[Process] | None:
+        """Those that live, if one does and none has a child: there is no fork then that is not known."""
+        if len(self.known) > FEW:
+            return None
+        found = [
+            each for each in map(process_at, [pid for pid, _ in self.known]) if each and each.identity in self.known
+        ]
+        if not found or not all(has_no_child(each.pid) for each in found):
+            return None
+        self.known = {each.identity for each in found}
         return found
 
     def _again(self, each: Process) -> bool:
