@@ -20,7 +20,6 @@ enum {
     FREE_READS = 1 << 20, // at an arena_object or a pool header, whatever the target's size
     READS = 4,            // more for each place where a pool may be
     TEXT = 256,
-    PLACE_BITS = 20, // addresses are told apart by those above: a mapping of less is mostly alone
 };
 static const uint64_t LARGEST_MAPPING = UINT64_C(1) << 40; // bytes: what is larger is a reservation
 
@@ -163,22 +162,6 @@ static bool follow_pointers(void *context, const uint64_t *pointers, const uint6
     return follow_tables(context, pointers, places, count);
 }
 
-// Does the address lie in memory that a runtime may have? Words that follow each other mostly lie in a few mappings, or in none.
-static bool is_in_memory(struct as_py_search *s, uint64_t address)
-{
-    const struct as_target *t = s->target;
-    struct as_py_place *asked = &s->asked[(address >> PLACE_BITS) % AS_PY_ASKED];
-    if (address < asked->range.start || address >= asked->range.end) {
-        size_t i = as_target_mapping_from(t, address);
-        const struct as_mapping *m = t->mappings.items + i;
-        bool mapped = i < t->mappings.count && m->start <= address;
-        uint64_t below = i > 0 ? m[-1].end : 0, above = i < t->mappings.count ? m->start : UINT64_MAX;
-        asked->range = mapped ? (struct as_range){m->start, m->end} : (struct as_range){below, above};
-        asked->is_memory = mapped && as_is_runtime_memory(m);
-    }
-    return asked->is_memory;
-}
-
 // Does the address lie in an arena that was found? Arrays of arenas do not: CPython gets their memory of malloc (PyMem_RawRealloc).
 static bool is_in_arena(const struct as_py_search *s, uint64_t address)
 {
@@ -192,13 +175,13 @@ static bool is_candidate(void *context, uint64_t place, uint64_t word)
     struct as_py_search *s = context;
     if (word == AS_PY_RUNTIME_COOKIE)
         s->offsets = place;
-    return word % AS_PY_ALIGNMENT == 0 && is_in_memory(s, word) && !is_in_arena(s, word);
+    return word % AS_PY_ALIGNMENT == 0 && as_is_in_runtime_memory(&s->places, s->target, word) && !is_in_arena(s, word);
 }
 
 // Reads CPython's variables in [start, end) for pointers to private memory.
 static bool search_range(struct as_py_search *s, uint64_t start, uint64_t end)
 {
-    const struct as_pointer_search p = {s->target, s, is_candidate, follow_pointers, &s->reads_left};
+    const struct as_pointer_search p = {s->target, s, is_candidate, follow_pointers, &s->reads_left, s->words};
     // Those that begin as 0 come first. Before 3.12 the address of the array is one of them, and most of the others are addresses of objects,
     // which need not be followed once the arenas are known.
     const struct as_mapping *m = as_target_mapping_at(s->target, start);
@@ -344,8 +327,11 @@ bool as_cpython_find(const struct as_finder_input *in)
         .first = in->store->regions.count,
         .first_page = in->store->runtime_pages.count,
         .pages = in->pages,
+        .words = in->words,
         .reads_left = reads_of(in->target),
     };
+    if (in->words)
+        as_variable_words_read(in->words, in->target, s.interpreters);
     bool ok = keep_arenas_or_drop(&s, search(&s, search_range) && search_interpreters(&s));
     as_vec_free(&s.addresses);
     as_vec_free(&s.headers);

@@ -6,13 +6,14 @@
 #include "base/vec.h"
 #include "model/store.h"
 #include "runtimes/cpython_layout.h"
+#include "runtimes/memory_places.h"
+#include "runtimes/variable_words.h"
 #include "target/target.h"
 
 enum {
     AS_PY_TABLES = 1024,   // arrays of arena_objects: one for each interpreter that has its own
     AS_PY_INDEX_BITS = 20, // of an arena's place among all
     AS_PY_TOGETHER = 64,   // arenas whose headers are read at once
-    AS_PY_ASKED = 16,      // mappings, or gaps between two, that words were last searched in
 };
 
 // What differs between releases.
@@ -25,12 +26,6 @@ struct as_py_layout {
 struct as_py_element {
     struct as_py_arena arena;
     uint32_t index;
-};
-
-// Where words were searched in.
-struct as_py_place {
-    struct as_range range;
-    bool is_memory; // a runtime may have memory there
 };
 
 // What is being searched for, with what was found so far. A target may be made so that inspecting never ends: `reads_left` are left.
@@ -48,7 +43,8 @@ struct as_py_search {
     uint64_t pools;     // whose headers fit
     uint64_t unsettled; // arenas of which the counts differ by a pool: pymalloc was at work
     int64_t reads_left;
-    struct as_py_place asked[AS_PY_ASKED];
+    struct as_memory_places places;
+    const struct as_variable_words *words;
     bool pages;       // what lies on each page is wanted
     bool has_length;  // behind a variable with an array's address stands a number of elements
     uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen

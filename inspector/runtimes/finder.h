@@ -9,6 +9,7 @@
 #include "target/target.h"
 
 struct as_hotspot;
+struct as_variable_words;
 
 // What a finder is told: of a target that stands still and whose residency is known.
 struct as_finder_input {
@@ -16,6 +17,7 @@ struct as_finder_input {
     struct as_store *store; // gets a record of what is found, with its regions
     struct as_error *err;
     const struct as_malloc *malloc;   // what the process's files say: its malloc, and its interpreters
+    struct as_variable_words *words;  // of all finders of a snapshot; NULL: each reads on its own
     const struct as_hotspot *hotspot; // as as_hotspot_open found it before the stop
     bool pages;                       // what lies on each of the kernel's pages of an interpreter's heap is wanted
 };

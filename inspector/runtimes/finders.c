@@ -5,6 +5,7 @@
 #include "runtimes/jvm.h"
 #include "runtimes/regions.h"
 #include "runtimes/ruby.h"
+#include "runtimes/variable_words.h"
 
 // In the order of their records.
 static const struct as_finder finders[] = {
@@ -50,6 +51,8 @@ bool as_finders_call_first(const struct as_finder_input *in)
 bool as_finders_call(const struct as_finder_input *in)
 {
     uint32_t kind = kinds[in->malloc->kind];
+    if (in->words)
+        as_variable_words_read(in->words, in->target, &in->malloc->interpreters);
     bool located = kind == 0;
     for (size_t i = 0; i < FINDERS; i++) {
         const struct as_finder *f = &finders[i];

@@ -151,7 +151,7 @@ bool as_hotspot_metaspace_find(const struct as_hotspot *h, struct as_hotspot_met
     const char *library = as_mapping_path(t, &t->mappings.items[first]); // as_hotspot_read has seen that it is mapped
     for (; end < t->mappings.count && is_library(&s, library, &t->mappings.items[end]); end++)
         s.end = t->mappings.items[end].end;
-    const struct as_pointer_search search = {t, &s, is_candidate, follow_all, &s.reads_left};
+    const struct as_pointer_search search = {t, &s, is_candidate, follow_all, &s.reads_left, NULL};
     bool ok = true;
     for (size_t i = first; i < end && ok; i++)
         if (t->mappings.items[i].prot & AS_PROT_WRITE)

@@ -12,7 +12,7 @@
 
 #include "base/align.h"
 #include "runtimes/regions.h"
-#include "runtimes/variables.h"
+#include "runtimes/variable_words.h"
 
 #include <inttypes.h>
 
@@ -51,6 +51,7 @@ struct jemalloc_search {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
+    const struct as_variable_words *words;
     uint32_t runtime;
     size_t first_region; // in the store, of this runtime
     int64_t reads_left;  // that are left
@@ -396,7 +397,7 @@ static bool search_variables(struct jemalloc_search *s, const struct as_range *v
 {
     struct variable_search search = {.search = s, .variables = v};
     int64_t reads_left = FREE_READS;
-    as_words_visit(s->target, &reads_left, v->start, v->end, try_variable, &search);
+    as_variable_words_visit(s->words, s->target, &reads_left, *v, try_variable, &search);
     if (search.count > 0)
         try_tables(&search);
     return search.found;
@@ -426,8 +427,12 @@ bool as_jemalloc_find(const struct as_finder_input *in)
 {
     bool found = false;
     size_t first = in->store->regions.count;
-    struct jemalloc_search s = {
-        .target = in->target, .store = in->store, .err = in->err, .first_region = first, .ok = true};
+    struct jemalloc_search s = {.target = in->target,
+                                .store = in->store,
+                                .err = in->err,
+                                .words = in->words,
+                                .first_region = first,
+                                .ok = true};
     s.runtime = (uint32_t)in->store->runtimes.count;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes && in->target->page_size == PAGE && s.ok && !found; k++) {
         s.shape = &shapes[k];

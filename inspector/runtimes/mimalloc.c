@@ -8,7 +8,7 @@
 
 #include "base/align.h"
 #include "runtimes/regions.h"
-#include "runtimes/variables.h"
+#include "runtimes/variable_words.h"
 
 #include <inttypes.h>
 
@@ -31,6 +31,7 @@ struct mimalloc_search {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
+    const struct as_variable_words *words;
     uint32_t runtime;
     uint64_t known[MOST_NUMBERS]; // numbers that a header asked for
     bool proven[MOST_NUMBERS];    // of them, those that a variable has
@@ -64,8 +65,11 @@ static bool is_value(void *context, uint64_t address, uint64_t word)
 static void search_variables(struct mimalloc_search *s, int first)
 {
     struct as_target *t = s->target;
+    bool possible = false;
+    for (int i = first; i < s->number_count; i++)
+        possible |= as_variable_words_may_have(s->words, s->known[i]);
     struct value_search v = {s->known + first, s->proven + first, s->number_count - first, s->number_count - first};
-    for (size_t i = 0; i < t->mappings.count && v.left > 0; i++) {
+    for (size_t i = 0; possible && i < t->mappings.count && v.left > 0; i++) {
         const struct as_mapping *m = &t->mappings.items[i];
         struct as_range variables;
         int64_t reads_left = MOST_VARIABLES / STEP;
@@ -146,7 +150,8 @@ static bool search_mapping(struct mimalloc_search *s, const struct as_mapping *m
 
 bool as_mimalloc_find(const struct as_finder_input *in)
 {
-    struct mimalloc_search s = {.target = in->target, .store = in->store, .err = in->err, .places = MOST_SEGMENTS};
+    struct mimalloc_search s = {
+        .target = in->target, .store = in->store, .err = in->err, .words = in->words, .places = MOST_SEGMENTS};
     size_t first = in->store->regions.count;
     bool ok = true;
     s.runtime = as_runtime_add(in->store, AS_RUNTIME_MIMALLOC, AS_ROW_other_malloc, in->err);

@@ -9,7 +9,7 @@
 
 #include "runtimes/ranges.h"
 #include "runtimes/regions.h"
-#include "runtimes/variables.h"
+#include "runtimes/variable_words.h"
 
 #include <inttypes.h>
 
@@ -36,6 +36,7 @@ struct mimalloc3_search {
     struct as_target *target;
     struct as_store *store;
     struct as_error *err;
+    const struct as_variable_words *words;
     int64_t reads_left; // that are left
     bool ok, found;     // ok false: our memory ran out
     uint64_t word, end; // the page that the map had last, and where it ends at least
@@ -204,16 +205,17 @@ static void search_variables(struct mimalloc3_search *s)
         struct as_range variables;
         int64_t reads_left = FREE_READS;
         if (as_variables_at(t, i, &variables))
-            as_words_visit(t, &reads_left, variables.start, variables.end, try_variable, s);
+            as_variable_words_visit(s->words, t, &reads_left, variables, try_variable, s);
     }
 }
 
 bool as_mimalloc3_find(const struct as_finder_input *in)
 {
     struct mimalloc3_search s = {
-        .target = in->target, .store = in->store, .err = in->err, .reads_left = FREE_READS, .ok = true};
+        .target = in->target, .store = in->store, .err = in->err, .words = in->words, .ok = true};
     uint64_t bytes = 0;
-    s.reads_left += as_runtime_read_budget(in->target, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
+    s.reads_left =
+        FREE_READS + as_runtime_read_budget(in->target, UINT64_C(1) << SLICE_BITS); // a page has a slice at least
     search_variables(&s);
     if (s.ok && s.found) {
         // 3.0 may still describe a page whose memory has become another's since.

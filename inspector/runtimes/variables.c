@@ -38,67 +38,64 @@ bool as_variables_at(const struct as_target *t, size_t index, struct as_range *v
     return true;
 }
 
-// One go of as_words_visit.
-struct words_visit {
+// One go of as_words_read.
+struct words_reading {
     struct as_target *target;
     int64_t *reads_left;
-    as_word_fn *visit;
+    as_words_fn *take;
     void *context;
     bool all;   // nothing was passed over
-    bool ended; // visit() said so, or no read is left
+    bool ended; // take() said so, or no read is left
 };
 
 // Reads [start, end), of which no page is known to be absent.
-static void visit_stretch(struct words_visit *v, uint64_t start, uint64_t end)
+static void read_stretch(struct words_reading *r, uint64_t start, uint64_t end)
 {
     uint64_t words[STEP];
-    for (uint64_t at = start; at < end && !v->ended;) {
+    for (uint64_t at = start; at < end && !r->ended;) {
         size_t wanted = end - at < sizeof words ? (size_t)(end - at) : sizeof words;
-        if ((*v->reads_left -= (int64_t)((wanted + READ - 1) / READ)) <= 0) {
-            v->all = false;
-            v->ended = true;
+        if ((*r->reads_left -= (int64_t)((wanted + READ - 1) / READ)) <= 0) {
+            r->all = false;
+            r->ended = true;
             return;
         }
-        size_t length = as_target_read_resident(v->target, at, words, wanted);
-        for (size_t i = 0; i < length / sizeof *words && !v->ended; i++)
-            v->ended = words[i] != 0 && !v->visit(v->context, at + i * sizeof *words, words[i]);
-        v->all &= v->ended || length == wanted;
-        at = length == wanted ? at + length : as_align_down(at + length, v->target->page_size) + v->target->page_size;
+        size_t length = as_target_read_resident(r->target, at, words, wanted);
+        r->ended = !r->take(r->context, at, words, length / sizeof *words);
+        r->all &= r->ended || length == wanted;
+        at = length == wanted ? at + length : as_align_down(at + length, r->target->page_size) + r->target->page_size;
     }
 }
 
 // Reads what is not absent of [start, end), which is of PAGES pages at most. False: all of it is absent.
-static bool visit_pages(struct words_visit *v, uint64_t start, uint64_t end)
+static bool read_pages(struct words_reading *r, uint64_t start, uint64_t end)
 {
     uint8_t pages[PAGES];
-    const uint64_t size = v->target->page_size, first = as_align_down(start, size);
+    const uint64_t size = r->target->page_size, first = as_align_down(start, size);
     size_t count = (size_t)((as_align_up(end, size) - first) / size);
-    if (!as_target_residency(v->target, first, first + count * size, pages, NULL)) {
-        visit_stretch(v, start, end);
+    if (!as_target_residency(r->target, first, first + count * size, pages, NULL)) {
+        read_stretch(r, start, end);
         return true;
     }
     bool any = false;
-    for (size_t i = 0, run; i < count && !v->ended; i += run) {
+    for (size_t i = 0, run; i < count && !r->ended; i += run) {
         for (run = 1; i + run < count && (pages[i + run] != 0) == (pages[i] != 0);)
             run++;
         uint64_t from = first + i * size, to = from + run * size;
         if (pages[i] != 0)
-            visit_stretch(v, from > start ? from : start, to < end ? to : end);
+            read_stretch(r, from > start ? from : start, to < end ? to : end);
         any |= pages[i] != 0;
     }
     return any;
 }
 
-bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
-                    void *context)
+static void read_present(struct words_reading *r, uint64_t start, uint64_t end)
 {
-    struct words_visit v = {.target = t, .visit = visit, .context = context, .all = true};
-    v.reads_left = reads_left;
+    struct as_target *t = r->target;
     uint64_t count = 1; // pages: a search often ends at the first word
-    for (uint64_t at = start; at < end && !v.ended; count = count < PAGES ? count * 4 : PAGES) {
+    for (uint64_t at = start; at < end && !r->ended; count = count < PAGES ? count * 4 : PAGES) {
         uint64_t stop = as_align_down(at, t->page_size) + count * t->page_size;
         stop = stop < end && stop > at ? stop : end;
-        bool any = visit_pages(&v, at, stop);
+        bool any = read_pages(r, at, stop);
         at = stop;
         if (!any && at < end) {
             uint64_t present =
@@ -106,5 +103,37 @@ bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, ui
             at = present > at ? present : at;
         }
     }
-    return v.all;
+}
+
+bool as_words_read(struct as_target *t, int64_t *reads_left, struct as_range range, bool absent, as_words_fn *take,
+                   void *context)
+{
+    struct words_reading r = {.target = t, .take = take, .context = context, .all = true};
+    r.reads_left = reads_left;
+    if (absent)
+        read_stretch(&r, range.start, range.end);
+    else
+        read_present(&r, range.start, range.end);
+    return r.all;
+}
+
+struct word_visit {
+    as_word_fn *visit;
+    void *context;
+};
+
+static bool visit_words(void *context, uint64_t address, const uint64_t *words, size_t count)
+{
+    const struct word_visit *v = context;
+    bool goes_on = true;
+    for (size_t i = 0; i < count && goes_on; i++)
+        goes_on = words[i] == 0 || v->visit(v->context, address + i * sizeof *words, words[i]);
+    return goes_on;
+}
+
+bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
+                    void *context)
+{
+    struct word_visit v = {visit, context};
+    return as_words_read(t, reads_left, (struct as_range){start, end}, false, visit_words, &v);
 }

@@ -7,10 +7,11 @@
 #include "runtimes/heap_objects.h"
 #include "runtimes/regions.h"
 
-bool as_runtimes_find_first(struct as_target *t, const struct as_malloc *m, bool pages, struct as_store *s,
-                            as_span_vec *foreign, struct as_error *err)
+bool as_runtimes_find_first(struct as_target *t, const struct as_malloc *m, bool pages, struct as_variable_words *words,
+                            struct as_store *s, as_span_vec *foreign, struct as_error *err)
 {
-    const struct as_finder_input in = {.target = t, .store = s, .err = err, .malloc = m, .pages = pages};
+    const struct as_finder_input in = {
+        .target = t, .store = s, .err = err, .malloc = m, .words = words, .pages = pages};
     size_t first = s->regions.count;
     if (!as_finders_call_first(&in) || !as_vec_reserve(foreign, s->regions.count - first, err))
         return false;
@@ -26,10 +27,10 @@ bool as_runtimes_find_first(struct as_target *t, const struct as_malloc *m, bool
 }
 
 bool as_runtimes_find(struct as_target *t, const struct as_malloc *m, const struct as_hotspot *hotspot, bool pages,
-                      struct as_store *s, struct as_error *err)
+                      struct as_variable_words *words, struct as_store *s, struct as_error *err)
 {
     const struct as_finder_input in = {
-        .target = t, .store = s, .err = err, .malloc = m, .hotspot = hotspot, .pages = pages};
+        .target = t, .store = s, .err = err, .malloc = m, .words = words, .hotspot = hotspot, .pages = pages};
     return as_finders_call(&in) && as_profile_find_regions(t, s, err) && as_regions_check(s, err);
 }
 

@@ -180,14 +180,15 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
     struct as_heaps h = {0};
     struct as_ledger_builder b = {0};
     as_span_vec foreign = {0};
+    struct as_variable_words words = {0};
     t->residency.preparing = false;
     if (options->reader && options->reader->begin && (plan->mode != AS_MODE_FREEZE || t->kind == AS_TARGET_CORE))
         options->reader->begin(options->reader->context);
     // Our own process runs on: its pages are asked for heap by heap.
     bool ok = (as_target_is_self(t) || as_target_read_residency_map(t, err)) &&
-              as_runtimes_find_first(t, m, options->runtime_pages, s, &foreign, err) &&
+              as_runtimes_find_first(t, m, options->runtime_pages, &words, s, &foreign, err) &&
               find_and_walk(t, m, plan->mode, chunks, options, &foreign, s, &h, &b, err) &&
-              as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, s, err) &&
+              as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, &words, s, err) &&
               as_runtimes_count_objects(&b, m, options->objects, is_running(plan->mode), err) &&
               (!options->profile || as_profile_read(t, &b.collected, s, err)) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
@@ -219,6 +220,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
     as_ledger_close(&b);
     as_heaps_free(&h);
     as_vec_free(&foreign);
+    as_variable_words_free(&words);
     return ok;
 }
 
