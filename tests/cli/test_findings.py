@@ -353,7 +353,7 @@ def test_arenas_of_python(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     finding = found(facts)["Python's arenas"]
     (python,) = facts.summary.runtimes
     assert finding.bytes == facts.row("python_arenas") > 10 << 20  # type: ignore[operator]
-    assert size(python.in_use) in finding.sentence
+    assert size(python.in_use) in finding.evidence
     assert f"{python.regions} arenas" in finding.evidence
     assert judge(facts).findings[0] == finding, "it is most of the process, and the first to be said"
 

@@ -135,7 +135,7 @@ def test_with_a_graph_the_finding_says_who(arenadump: harness.Arenadump, keeps: 
     assert re.search(who + r"\. The first are alone on 1,\d{3} pages\.", pins), pins
     held = _of_graph(Facts(summary))
     assert "open_connections (owning" in held
-    types = held.partition("The largest types: ")[2]
+    types = held.partition("The largest types of ")[2]
     assert f"Connection ({size(48 * len(keeps.of['Connection']))}), Session (" in types
     assert f"in {summary.graph.direct.count} chunks is lost" in held  # type: ignore[union-attr]
     graph = summary.graph

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from conftest import fetched
-from tools import debian, harness, kernel, tiers
+from tools import debian, harness, kernel, parts, programs, tiers
 from tools.pressure import LARGE, SUITES, Scenario, Snapshot, check, own_pages, pressed
+from tools.running import started
 
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
@@ -56,6 +57,13 @@ def test_swap(
         snapshot = p.snapshots["freeze"]
         assert kernel.total(snapshot.before.mappings, "Swap") > 1 << 20
         assert snapshot.dump.totals["ledger"]["swapped_in_use"] > 1 << 20
+
+
+@pytest.mark.usefixtures("swap")
+def test_chunks_that_are_swapped_out_are_no_part_of_what_is_resident(arenadump: harness.Arenadump) -> None:
+    with started([str(programs.build("leak"))], "ready") as pid:
+        page_out(pid)
+        parts.check_verdict(arenadump.check("summary", "--json", "--graph", pid))
 
 
 def drop_sys_nice() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.next_steps import of_runtime
-from arenascope.humanize import UNKNOWN, printable, size
+from arenascope.humanize import UNKNOWN, printable
 from arenascope.runtime_names import NAMES
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def another_allocator(facts: Facts) -> Finding | None:
         why = f"{detail} {other.memory}"
     else:
         says = f"{NAMES.get(kind or UNKNOWN, kind)} answers malloc() in this process, not glibc: its memory is " + (
-            f"{size(held)}, blocks in use and free ones." if located else f"part of {size(held)} of anonymous memory."
+            f"{facts.tell(held)}, blocks in use and free ones."
+            if located
+            else f"part of {facts.tell(held)} of anonymous memory."
         )
         why = f"{detail} malloc_trim(0) does not touch this memory."
         if any(arena.heaps for arena in facts.summary.arenas):
@@ -48,7 +50,7 @@ def residency_unknown(facts: Facts) -> Finding | None:
         "residency unknown",
         Rank.PREMISE,
         None,
-        f"{size(held)} is in chunks in use, {size(free)} in free chunks, resident or not.",
+        f"{facts.tell_apart(held)} is in chunks in use, {facts.tell_apart(free)} in free chunks, resident or not.",
         "A core by gdb's gcore, or a core that lost its holes in a copy, does not record which pages were resident. "
         "A snapshot of the living process shows it.",
     )

@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from arenascope.findings.parts import PartBytes
     from arenascope.wire.summary.findings import Step
 
 
@@ -32,6 +33,7 @@ class Finding(NamedTuple):
     estimate: str | None = None  # why `bytes` may be off
     rows: tuple[str, ...] = ()  # of the ledger, whose bytes these are
     next: tuple[Step, ...] = ()
+    parts: tuple[PartBytes, ...] = ()  # the bytes in its words
 
     @property
     def in_rss(self) -> bool:

@@ -10,7 +10,8 @@ from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED, NOTABLE
 from arenascope.findings.next_steps import of_pins
-from arenascope.humanize import count, plural, printable, size
+from arenascope.findings.parts import WholeBytes
+from arenascope.humanize import count, plural, printable
 from arenascope.trim_commands import trim_command
 from arenascope.wire.graph import owner_name
 
@@ -30,12 +31,12 @@ def free_pages(facts: Facts) -> Finding | None:
     if not facts.matters(trim, "releasable"):
         return None
     swap = facts.summary.forecast["malloc_trim_swap"]
-    more = f" {size(swap)} of swap goes with it." if swap else ""
+    more = f" {facts.tell_apart(swap)} of swap goes with it." if swap else ""
     return Finding(
         "free pages kept",
         Rank.ROW,
         trim,
-        f"{size(trim)} is in free pages: one malloc_trim(0) returns them.",
+        f"{facts.tell(trim)} is in free pages: one malloc_trim(0) returns them.",
         f"{_why_kept(facts)}{more}",
         command=trim_command(facts.summary.target),
         lights="row:releasable",
@@ -57,7 +58,7 @@ def withheld_tops(facts: Facts) -> Finding | None:
         "withheld tops",
         Rank.ROW,
         withheld,
-        f"{size(withheld)} is free in the tops of {where}: only a deep trim returns it.",
+        f"{facts.tell(withheld)} is free in the tops of {where}: only a deep trim returns it.",
         f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, idle_arenas)}",
         command=trim_command(facts.summary.target, deep=True),
         lights="row:withheld",
@@ -71,7 +72,7 @@ def pinned(facts: Facts) -> Finding | None:
     stranded = facts.row("stranded")
     if not stranded or not facts.matters(stranded, "stranded"):
         return None
-    says = f"{size(stranded)} is free but stranded: something in use on the same page keeps it resident."
+    says = f"{facts.tell(stranded)} is free but stranded: something in use on the same page keeps it resident."
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
     parts = [_by_size(facts, stranded), _by_user(facts, stranded), _on_unused_pages(facts), why]
     why = " ".join(part for part in parts if part)
@@ -100,7 +101,9 @@ def _by_size(facts: Facts, stranded: int) -> str:
     named = until_half(parts.most_common(), stranded)
     if not named:
         return ""
-    have = ", ".join(f"those of {count(chunk)} bytes have {size(part)}" for chunk, part in named)
+    have = ", ".join(
+        f"those of {count(chunk)} bytes have {facts.tell(part, WholeBytes(stranded))}" for chunk, part in named
+    )
     held = total(each.pages for each in pages.by_chunks if each.chunks_from)
     alone = total(each.pages for each in pages.by_chunks if each.chunks_from == 1)
     on = f"{plural(held, 'page')}, {count(alone)} of them with one chunk alone"
@@ -115,7 +118,7 @@ def _by_user(facts: Facts, stranded: int) -> str:
     named = until_half(parts, stranded)
     if not named or named[0][1] < NOTABLE * stranded:
         return ""
-    have = ", ".join(f"{_user(each)}: {size(part)}" for each, part in named)
+    have = ", ".join(f"{_user(each)}: {facts.tell(part, WholeBytes(stranded))}" for each, part in named)
     most = named[0][0].pinned
     alone = (
         f" The first {'is' if most.pages == 1 else 'are'} alone on {plural(most.pages, 'page')}." if most.pages else ""
@@ -137,7 +140,9 @@ def _on_unused_pages(facts: Facts) -> str:
     if not left or left < NOTABLE * (facts.row("stranded") or 0):
         return ""
     what = "cached chunks, malloc's headers or the links of free chunks"
-    return f"{size(left)} lies on pages without a chunk in use: {what} keep them."
+    return (
+        f"{facts.tell(left, WholeBytes(facts.row('stranded')))} lies on pages without a chunk in use: {what} keep them."
+    )
 
 
 Named = TypeVar("Named")
@@ -164,20 +169,26 @@ def caches(facts: Facts) -> Finding | None:
     if held is None or not facts.matters(held, "tcache", "fastbin"):
         return None
     mostly_tcache = (tcache or 0) >= (fastbin or 0)
-    says = f"{size(held)} is freed but cached: {size(tcache)} in threads' tcaches, {size(fastbin)} in fastbins."
+    whole = WholeBytes(held)
+    says = (
+        f"{facts.tell(held)} is freed but cached: {facts.tell(tcache, whole)} in threads' tcaches, "
+        f"{facts.tell(fastbin, whole)} in fastbins."
+    )
     threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
     largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
     why = "A tcache is emptied when its thread ends; malloc_trim(0) does not touch it."
     if mostly_tcache and largest:
         name = printable(largest.name)
-        why = f"Thread {largest.tid} ({name}) holds the most, {size(largest.tcache_bytes)}. {why}"
+        all_ = WholeBytes(facts.summary.chunks.tcache.bytes, "in tcaches, resident or not")
+        most = facts.tell(largest.tcache_bytes, all_)
+        why = f"Thread {largest.tid} ({name}) holds the most, {most}{all_.words}. {why}"
     if not mostly_tcache:
         why = (
             "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
             "keeps; the other fastbin chunks count as releasable already."
         )
-    most = "row:tcache" if mostly_tcache else "row:fastbin"
-    return Finding("cached", Rank.ROW, held, says, why, lights=most, rows=("tcache", "fastbin"))
+    lights = "row:tcache" if mostly_tcache else "row:fastbin"
+    return Finding("cached", Rank.ROW, held, says, why, lights=lights, rows=("tcache", "fastbin"))
 
 
 def too_many_arenas(facts: Facts) -> Finding | None:
@@ -194,14 +205,14 @@ def too_many_arenas(facts: Facts) -> Finding | None:
     elif empty:
         says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
     idle.sort(key=lambda arena: -(arena.sums.free or 0))
-    named = ", ".join(_idle_arena(arena) for arena in idle[:NAMED])
+    named = ", ".join(_idle_arena(facts, arena, WholeBytes(free)) for arena in idle[:NAMED])
     most = "The largest: " if len(idle) > NAMED else ""
     reuse = " A new thread takes an arena without threads before it makes a new one." if gone else ""
     return Finding(
         "too many arenas",
         Rank.PART,
         free,
-        f"{says}; {size(free)} in them is free.",
+        f"{says}; {facts.tell(free)} in them is free.",
         f"The process has {plural(facts.summary.target.threads, 'thread')}.{reuse} {_capital(most + named)}. "
         "This memory is counted in the findings above, too.",
         lights="idle",
@@ -216,7 +227,7 @@ def _why_kept(facts: Facts) -> str:
     pages = facts.summary.releasable
     end, below, arenas = pages.end or 0, pages.below or 0, pages.arenas
     mains = [arena for arena in facts.summary.arenas if arena.main]
-    few = NOTABLE * (end + below)
+    few, whole = NOTABLE * (end + below), WholeBytes(end + below)
     if end < few:
         which = "Nearly all these" if end else "These"
         where = f"{which} free pages lie below the end of a heap, in {plural(arenas, 'arena')}"
@@ -225,8 +236,8 @@ def _why_kept(facts: Facts) -> str:
         which = "Nearly all of it" if below else "It"
         return f"{which} is the end of the main arena's heap. {_threshold(facts, mains)}"
     return (
-        f"{size(below)} lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of it back."
-        f" {size(end)} is the end of the main arena's heap. {_threshold(facts, mains)}"
+        f"{facts.tell(below, whole)} lies below the end of a heap, in {plural(arenas, 'arena')}: free() gives none of "
+        f"it back. {facts.tell(end, whole)} is the end of the main arena's heap. {_threshold(facts, mains)}"
     )
 
 
@@ -236,21 +247,21 @@ def _threshold(facts: Facts, idle_arenas: list[Arena]) -> str:
     trim, mmap = tunables.trim_threshold, tunables.mmap_threshold
     if trim is None:
         return "free() gives a top back only when it is larger than the trim threshold, which is unknown here."
-    words = f"free() gives a top back only once it is larger than the trim threshold, {size(trim)} here"
+    words = f"free() gives a top back only once it is larger than the trim threshold, {facts.tell_apart(trim)} here"
     if mmap is not None and trim == 2 * mmap and trim > 2 * DEFAULT_THRESHOLD and tunables.no_dyn_threshold == 0:
         words += (
-            f": glibc raised it from {size(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped block of up to "
-            f"{size(LARGEST_THRESHOLD)} that was freed ({size(mmap)})"
+            f": glibc raised it from {facts.tell_apart(DEFAULT_THRESHOLD)} to twice the size of the largest mmapped "
+            f"block of up to {facts.tell_apart(LARGEST_THRESHOLD)} that was freed ({facts.tell_apart(mmap)})"
         )
     return words + "."
 
 
-def _idle_arena(arena: Arena) -> str:
+def _idle_arena(facts: Facts, arena: Arena, all_idle: WholeBytes) -> str:
     """An idle arena, with its threads and its free memory: "arena 3 (no thread: 12.1 MiB)"."""
     threads = [f"{printable(thread.name)} {thread.tid}" for thread in arena.threads]
     who = "no thread" if arena.attached_threads == 0 else threads[0] if threads else "threads not found"
     more = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
-    return f"{arena.name} ({who}{more}: {size(arena.sums.free)})"
+    return f"{arena.name} ({who}{more}: {facts.tell(arena.sums.free, all_idle)})"
 
 
 def _capital(words: str) -> str:

@@ -19,8 +19,9 @@ from arenascope.findings.next_steps import (
     of_threads,
     runtimes,
 )
+from arenascope.findings.parts import WholeBytes
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.humanize import count, plural, printable, share, size
+from arenascope.humanize import count, plural, printable, share
 from arenascope.rows import RESIDENT
 from arenascope.trim_commands import living_pid
 from arenascope.wire.graph import owner_name
@@ -45,13 +46,15 @@ def gone_already(facts: Facts) -> Finding | None:
     gone = total((returned, swapped_free))
     if free is None or gone is None or not facts.matters(gone):
         return None
-    swapped = f", and {size(swapped_free)} is swapped out" if swapped_free else ""
+    swapped = f", and {facts.tell_apart(swapped_free)} of it or of caches is swapped out" if swapped_free else ""
     return Finding(
         "gone already",
         Rank.BESIDE,
         gone,
-        f"{size(returned)} of malloc's free memory has been returned to the kernel already{swapped}.",
-        f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {size(free)} of free memory.",
+        f"{facts.tell(returned, WholeBytes(free))} of malloc's free memory has been returned to the kernel "
+        f"already{swapped}.",
+        f"It costs no RAM. mallinfo() and malloc_info() still count it: they report {facts.tell_apart(free)} of free "
+        "memory.",
         lights="row:returned" if returned else "row:swapped_free",
     )
 
@@ -65,7 +68,7 @@ def swapped_in_use(facts: Facts) -> Finding | None:
         "swapped",
         Rank.BESIDE,
         held,
-        f"{size(held)} that the application holds in malloc's heaps is swapped out.",
+        f"{facts.tell_apart(held)} that the application holds in malloc's heaps is swapped out.",
         "This memory is in use but not in Rss: the process is larger than Rss says.",
         lights="row:swapped_in_use",
     )
@@ -76,24 +79,26 @@ def in_use(facts: Facts) -> Finding | None:
     held = facts.summary.sums.used
     if held is None or not facts.is_large(held, "in_use", "mmapped_in_use", least=USED):
         return None
-    largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * held]
-    most = largest[0] if largest and largest[0].bytes >= NOTABLE * held else None
-    typed = _largest_type(facts, max(most.bytes if most else 0, NOTABLE * held))
+    allocated = facts.allocated.bytes or 0
+    largest = [each for each in facts.summary.largest_sizes[:NAMED] if each.bytes >= FEW * allocated]
+    most = largest[0] if largest and largest[0].bytes >= NOTABLE * allocated else None
+    typed = _largest_type(facts, max(most.bytes if most else 0, NOTABLE * allocated))
     lost = _lost(facts)
-    suspicion = _suspicion(most, held) if lost < MOST * held else ""
+    suspicion = _suspicion(facts, most) if lost < MOST * allocated else ""
     garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
     maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
-    maybe = f"{maybe}; {size(lost)} is lost" if lost >= FEW * held else maybe
-    which = f": {_chunks(most)} {'holds' if most.count == 1 else 'hold'} {size(most.bytes)}{maybe}" if most else maybe
-    which = f": {typed}{maybe}" if typed else which
+    if lost >= FEW * allocated:
+        maybe = f"{maybe}; {facts.tell(lost, facts.in_graph)} is lost"
+        maybe += "" if most else facts.in_graph.words
     named = 1 if most and not typed else 0
-    more = [f"{_chunks(each)} ({size(each.bytes)})" for each in largest[named:]]
-    then = f" The {'next' if named else 'largest'} sizes: {', '.join(more)}." if more else ""
+    which = f": {typed or _size(facts, most)}{maybe}" if most or typed else maybe
+    more = [f"{_chunks(each)} ({facts.tell(each.bytes, facts.allocated)})" for each in largest[named:]]
+    then = f" The {'next' if named else 'largest'} sizes{facts.allocated.words}: {', '.join(more)}." if more else ""
     return Finding(
         "in use",
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in use by the application{which}.",
         "malloc has handed it out, and it was not freed: no trim returns it. How much of it the program still uses is "
         f"not known.{suspicion}{then}"
         f"{_of_graph(facts, named=bool(typed))}{_of_runtime(facts)}",
@@ -112,20 +117,32 @@ def _largest_type(facts: Facts, least: float) -> str | None:
         return None
     first = known[0]
     hold = "chunk of type {} holds" if first.count == 1 else "chunks of type {} hold"
-    return f"{count(first.count)} {hold.format(printable(first.type or ''))} {size(first.bytes)}"
+    return (
+        f"{count(first.count)} {hold.format(printable(first.type or ''))} {facts.tell(first.bytes, facts.in_graph)}"
+        + (facts.in_graph.words)
+    )
+
+
+def _size(facts: Facts, most: ChunkSize | None) -> str:
+    """What the chunks of one size hold, by their sizes: not all of it needs to be resident."""
+    if most is None:
+        return ""
+    hold = "holds" if most.count == 1 else "hold"
+    return f"{_chunks(most)} {hold} {facts.tell(most.bytes, facts.allocated)}{facts.allocated.words}"
 
 
 def _chunks(each: ChunkSize) -> str:
     return f"{plural(each.count, 'chunk')} of {count(each.chunk_size)} bytes"
 
 
-def _suspicion(most: ChunkSize | None, held: int) -> str:
+def _suspicion(facts: Facts, most: ChunkSize | None) -> str:
     """What may be a leak, said as what it is."""
-    if not most or most.count < MANY or most.bytes < MOST * held:
+    if not most or most.count < MANY or most.bytes < MOST * (facts.allocated.bytes or 0):
         return ""
     return (
-        f" {share(most.bytes, held)} of it is in {count(most.count)} chunks of one size. A leak resembles this; so do "
-        "a cache and a large table. A leak goes on growing while the work stays the same."
+        f" {share(most.bytes, facts.allocated.bytes)} of what is allocated is in {count(most.count)} chunks of one "
+        "size. A leak resembles this; so do a cache and a large table. A leak goes on growing while the work stays the "
+        "same."
     )
 
 
@@ -147,18 +164,19 @@ def _of_graph(facts: Facts, *, named: bool = False) -> str:
     types = [each for each in graph.types if each.bytes >= FEW * graph.bytes][:NAMED]
     words = ""
     if owners:
-        objects = ", with the objects of the runtime" if graph.objects.count else ""
-        listed = ", ".join(f"{owner_name(each.owner)} ({size(each.retained)})" for each in owners)
-        words += f" Who holds it{objects}: {listed}."
+        listed = ", ".join(f"{owner_name(each.owner)} ({facts.tell(each.retained, facts.in_graph)})" for each in owners)
+        words += f" Who holds it,{facts.in_graph.words}: {listed}."
     if types[named:]:
-        listed = ", ".join(f"{printable(each.type or '')} ({size(each.bytes)})" for each in types[named:])
-        words += f" The {'next' if named else 'largest'} types: {listed}."
+        listed = ", ".join(
+            f"{printable(each.type or '')} ({facts.tell(each.bytes, facts.in_graph)})" for each in types[named:]
+        )
+        words += f" The {'next' if named else 'largest'} types{facts.in_graph.words}: {listed}."
     if graph.typed < graph.bytes:
-        words += f" {share(graph.bytes - graph.typed, graph.bytes)} of the bytes have no known type."
+        words += f" {share(graph.bytes - graph.typed, graph.bytes)} of these bytes have no known type."
     lost = graph.direct.bytes + graph.indirect.bytes
     if lost:
         chunks = plural(graph.direct.count + graph.indirect.count, "chunk")
-        words += f" {size(lost)} in {chunks} is lost: no pointer was found that leads there."
+        words += f" {facts.tell(lost, facts.in_graph)} in {chunks} is lost: no pointer was found that leads there."
     return words if graph.exact else f"{words} (Who holds it was not read of one instant, or not wholly.)"
 
 
@@ -168,8 +186,9 @@ def _of_runtime(facts: Facts) -> str:
     for whose, objects in objects_by_type(facts.summary):
         in_malloc = sum(each.in_malloc for each in objects.types)
         if in_malloc:
-            types = largest_types(objects, lambda each: each.in_malloc)
-            words += f" {whose} objects hold {size(in_malloc)} of it: {types}."
+            held = facts.tell(in_malloc, facts.allocated)
+            types = largest_types(facts, objects, lambda each: each.in_malloc, WholeBytes(in_malloc))
+            words += f" {whose} objects hold {held}{facts.allocated.words}: {types}."
     if "ruby" in runtimes(facts):
         words += (
             " What Ruby's strings, arrays and hashes hold is part of it, garbage included, until Ruby's next full GC."
@@ -197,14 +216,18 @@ def large_blocks(facts: Facts) -> Finding | None:
     if held is None or held < MIB or held < LARGE * facts.whole:
         return None
     blocks, largest = facts.summary.chunks.mmapped.count, facts.summary.largest_mmapped
-    which = f"one large block of {size(largest)}, mapped on its own"
+    all_ = WholeBytes(facts.summary.chunks.mmapped.bytes, "allocated")
+    which = f"one large block of {facts.tell_apart(largest)}, mapped on its own"
     if blocks != 1:
-        which = f"{plural(blocks, 'large block')}, each mapped on its own, the largest of {size(largest)}"
+        which = (
+            f"{plural(blocks, 'large block')}, each mapped on its own, the largest with {facts.tell(largest, all_)}"
+            f"{all_.words}"
+        )
     return Finding(
         "large blocks",
         Rank.PART,
         held,
-        f"{size(held)} of what is in use is in {which}.",
+        f"{facts.tell(held, WholeBytes(facts.summary.sums.used))} of what is in use is in {which}.",
         "free() returns such a block to the kernel at once, and no trim makes it smaller. How much of these blocks the "
         "program uses is not known.",
         lights="row:mmapped_in_use",
@@ -238,7 +261,7 @@ def stacks(facts: Facts) -> Finding | None:
         "stacks",
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
         "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends.",
         rows=("stacks",),
         next=of_threads(facts),
@@ -255,7 +278,7 @@ def any_other(facts: Facts) -> Finding | None:
         row.title,
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is the row “{row.title}”: {row.meaning}.",
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is the row “{row.title}”: {row.meaning}.",
         row.definition,
         lights=f"row:{row.name}" if row.owner == "MALLOC" else None,  # else it is not on the map
         rows=(row.name,),
@@ -271,7 +294,7 @@ def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
         next(each.title for each in RESIDENT if each.name == row),
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is {what}.",
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is {what}.",
         f"{_largest_of(facts, row)}{why}",
         rows=(row,),
         next=(*(() if row == "other_file" else of_runtime(facts)), *of_mappings(facts)),
@@ -282,7 +305,7 @@ def _largest_of(facts: Facts, row: str) -> str:
     if row == "other_anon":
         return _without_thread(facts) or _one_mapping(facts)
     largest = [each for each in facts.summary.mappings.files.largest if each.row == row and each.bytes][:NAMED]
-    parts = [f"{printable(each.title)} ({size(each.bytes)})" for each in largest]
+    parts = [f"{printable(each.title)} ({facts.tell(each.bytes, WholeBytes(facts.row(row)))})" for each in largest]
     return f"The largest: {', '.join(parts)}. " if parts else ""
 
 
@@ -293,7 +316,8 @@ def _without_thread(facts: Facts) -> str:
     if not stacks.bytes or stacks.count == 1 or stacks.bytes < LARGE * (held or 0):
         return ""
     return (
-        f"{plural(stacks.count, 'mapping')} of {size(stacks.size)} in all, {size(stacks.bytes)} of it resident, may be "
+        f"{plural(stacks.count, 'mapping')} of {facts.tell_apart(stacks.size)} in all, "
+        f"{facts.tell(stacks.bytes, WholeBytes(held))} of it resident, may be "
         "stacks of threads that have ended, or of coroutines: a guard lies just below each, and no thread's stack "
         "pointer in it. glibc keeps up to 40 MiB of such stacks for new threads (a tunable may say otherwise), and "
         "each stack of a thread that nobody has joined or detached. "
@@ -305,7 +329,8 @@ def _one_mapping(facts: Facts) -> str:
     if not facts.large_mappings:
         return ""
     largest = facts.large_mappings[0]
-    says = f"The largest anonymous mapping has {size(largest.bytes)}, at {largest.address}"
+    held = facts.tell(largest.bytes, WholeBytes(facts.row("other_anon")))
+    says = f"The largest anonymous mapping has {held}, at {largest.address}"
     if largest.may_be:
         says += f": it may be {printable(largest.may_be)}, because {printable(largest.evidence or '')}"
     return f"{says}. "

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from arenascope.coverage import total, whole_of
+from arenascope.findings.parts import Telling, WholeBytes
 
 if TYPE_CHECKING:
     from arenascope.wire.summary import AnonymousMapping, Arena, Summary
@@ -26,6 +27,7 @@ class Facts:
     def __init__(self, summary: Summary) -> None:
         """Takes the summary of one snapshot."""
         self.summary: Final = summary
+        self.telling: Final = Telling()
 
     def row(self, name: str) -> int | None:
         """A row of the ledger, of the whole process."""
@@ -35,6 +37,27 @@ class Facts:
     def whole(self) -> int:
         """What shares are of: Rss, or the rows that are known where Rss is not."""
         return whole_of(self.summary).bytes
+
+    def tell(self, held: int | None, whole: WholeBytes | None = None) -> str:
+        """Bytes in words. Without a whole they are a part of Rss, as far as this is known."""
+        return self.telling.tell(held, whole or WholeBytes(self.whole or None))
+
+    def tell_apart(self, held: int | None) -> str:
+        """Bytes in words that are no part of what the sentence is about: a limit, or what is not resident."""
+        return self.telling.tell(held, None)
+
+    @cached_property
+    def allocated(self) -> WholeBytes:
+        """Chunks in use, resident or not. Chunks' sizes, types and owners are parts of it, and of no resident bytes."""
+        chunks = self.summary.chunks
+        return WholeBytes(total(tally.bytes for tally in (chunks.in_use, chunks.mmapped)), "allocated")
+
+    @cached_property
+    def in_graph(self) -> WholeBytes:
+        """What the graph has: chunks in use, and a runtime's objects."""
+        graph = self.summary.graph
+        objects = ", with the objects of the runtime" if graph and graph.objects.count else ""
+        return WholeBytes(graph.bytes if graph else None, f"allocated{objects}")
 
     @cached_property
     def largest_row(self) -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
+from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED
 from arenascope.findings.next_steps import mostly_free, of_owners, of_runtime
-from arenascope.humanize import UNKNOWN, count, plural, printable, share, size
+from arenascope.findings.parts import WholeBytes
+from arenascope.humanize import UNKNOWN, count, plural, printable, share
 from arenascope.runtime_names import NAMES
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def ruby_pages(facts: Facts) -> Finding | None:
         "Ruby's pages",
         Rank.ROW,
         held,
-        f"{size(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
+        f"{facts.tell(held)} is in pages of Ruby's own heap; {free} of their slots are free.",
         f"{plural(ruby.pages, 'page')} with {plural(ruby.slots, 'slot')}. Slots that are not free hold objects, "
         "garbage included, until Ruby's next full GC. Ruby gives a page back only when all its slots are free; a trim "
         f"does not touch these pages.{scattered}{not_marked(facts)}",
@@ -43,11 +45,11 @@ def not_marked(facts: Facts) -> str:
         return ""
     if objects.not_marked is None or objects.not_marked_bytes is None:
         return " Some of its objects may be garbage, which cannot be told here: GC.start in the process first."
-    held = size(objects.not_marked_bytes)
-    total = sum(each.count for each in objects.types)
+    held = facts.tell_apart(objects.not_marked_bytes)
+    objects_in_all = sum(each.count for each in objects.types)
     return (
-        f" {count(objects.not_marked)} of Ruby's {count(total)} objects, which hold {held} in its pages and in "
-        "malloc's memory, were made since its last GC: how many of them are garbage, GC.start tells."
+        f" {count(objects.not_marked)} of Ruby's {count(objects_in_all)} objects, which hold {held} in its "
+        "pages and in malloc's memory, were made since its last GC: how many of them are garbage, GC.start tells."
     )
 
 
@@ -60,15 +62,18 @@ def python_arenas(facts: Facts) -> Finding | None:
     most = max(found.size_classes, key=lambda c: c.size * c.in_use, default=None)
     which = f" The largest part is {count(most.in_use)} blocks of {most.size} bytes." if most else ""
     if found.objects:
-        types = largest_types(found.objects, lambda each: each.bytes + each.owned)
-        which = f" The largest types, there and in malloc's memory: {types}."
+        both = WholeBytes(total((found.in_use, facts.allocated.bytes)), "allocated")
+        types = largest_types(facts, found.objects, lambda each: each.bytes + each.owned, both)
+        which = f" The largest types, in blocks and in malloc's chunks,{both.words}: {types}."
+    size = WholeBytes(found.size)
     return Finding(
         "Python's arenas",
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in the arenas of Python's own allocator: "
-        f"{size(found.in_use)} in blocks in use, {size(found.free)} in free blocks between them.",
-        f"{plural(found.regions or 0, 'arena')} of {size(found.region_size)}.{which} Python returns an arena only when "
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the arenas of Python's own allocator.",
+        f"{plural(found.regions or 0, 'arena')} of {facts.tell(found.region_size, size)}, resident or not, have "
+        f"{facts.tell(found.in_use, size)} in blocks in use, and {facts.tell(found.free, size)} in free blocks between "
+        f"them,{size.words}.{which} Python returns an arena only when "
         "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
         "lines of the program allocated the blocks.",
         rows=("python_arenas",),
@@ -76,11 +81,11 @@ def python_arenas(facts: Facts) -> Finding | None:
     )
 
 
-def largest_types(objects: Objects, held: Callable[[ObjectType], int]) -> str:
+def largest_types(facts: Facts, objects: Objects, held: Callable[[ObjectType], int], whole: WholeBytes) -> str:
     """The types with the most bytes: "list: 300,247 objects, 22.9 MiB with what they own; …"."""
     largest = sorted(objects.types, key=held, reverse=True)[:NAMED]
     return "; ".join(
-        f"{printable(each.name or UNKNOWN)}: {plural(each.count, 'object')}, {size(held(each))}"
+        f"{printable(each.name or UNKNOWN)}: {plural(each.count, 'object')}, {facts.tell(held(each), whole)}"
         + (" with what they own" if each.owned else "")
         for each in largest
         if held(each)
@@ -98,21 +103,31 @@ def managed(facts: Facts) -> Finding | None:
         "managed memory",
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, garbage included.",
-        f"{' '.join(map(_part, parts))} What may be garbage is not told from outside. No trim and no setting of malloc "
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, garbage "
+        "included.",
+        f"{_parts(facts, parts)} What may be garbage is not told from outside. No trim and no setting of malloc "
         "changes this memory.".strip(),
         rows=("managed",),
         next=of_runtime(facts, "managed"),
     )
 
 
-def _part(each: Runtime) -> str:
-    used = f", {size(each.used)} used by its own count (live objects and garbage)" if each.used is not None else ""
-    committed = f" of {size(each.committed)} committed" if each.committed is not None else ""
+def _parts(facts: Facts, parts: list[Runtime]) -> str:
+    return " ".join(_part(facts, each) for each in parts)
+
+
+def _part(facts: Facts, each: Runtime) -> str:
+    usable = WholeBytes(each.committed, "committed")
+    used = (
+        ""
+        if each.used is None
+        else f", {facts.tell(each.used, usable)} used by its own count (live objects and garbage)"
+    )
+    committed = "" if each.committed is None else f" of {facts.tell(each.committed, WholeBytes(each.size))} committed"
     name = f"{NAMES.get(each.runtime or '', 'A runtime')}'s {each.part or 'memory'}"
-    spaces = ", ".join(f"{printable(space.name or UNKNOWN)} {size(space.used)}" for space in each.spaces)
+    spaces = ", ".join(f"{printable(space.name or UNKNOWN)} {facts.tell(space.used, usable)}" for space in each.spaces)
     by_space = f" Used by space: {spaces}." if spaces else ""
-    return f"{name}: {size(each.resident)} resident{committed}{used}.{by_space}"
+    return f"{name}: {facts.tell(each.resident)} resident{committed}{used}.{by_space}"
 
 
 def other_malloc(facts: Facts) -> Finding | None:
@@ -130,9 +145,9 @@ def other_malloc(facts: Facts) -> Finding | None:
         "other malloc",
         Rank.ROW,
         held,
-        f"{size(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, not of glibc's "
-        "malloc.",
-        f"{' '.join(map(_part, parts))} No trim and no setting of glibc changes it."
+        f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, not of "
+        "glibc's malloc.",
+        f"{_parts(facts, parts)} No trim and no setting of glibc changes it."
         f"{php if any(each.runtime == 'zend' for each in parts) else ''}".strip(),
         rows=("other_malloc",),
         next=of_runtime(facts, "other_malloc"),

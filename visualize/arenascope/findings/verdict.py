@@ -56,12 +56,19 @@ class Verdict(NamedTuple):
 
 def judge(facts: Facts) -> Verdict:
     """Apply every rule. The largest row has a finding, whatever it is."""
-    findings = [finding for rule in RULES for finding in (rule(facts),) if finding]
+    findings = [finding for rule in RULES for finding in (_found(facts, rule),) if finding]
     if not any(facts.largest_row in finding.rows for finding in findings):
-        findings += [finding for finding in (in_use.any_other(facts),) if finding]
+        findings += [finding for finding in (_found(facts, in_use.any_other),) if finding]
     findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
     findings = [_with_a_step(facts, finding) if finding == findings[0] else finding for finding in findings]
     return Verdict(_lead(facts), _steps_once(findings), list(_caveats(facts)))
+
+
+def _found(facts: Facts, rule: Rule) -> Finding | None:
+    """What a rule finds, with the bytes in its words."""
+    facts.telling.take()
+    finding = rule(facts)
+    return finding._replace(parts=facts.telling.take()) if finding else None
 
 
 def _with_a_step(facts: Facts, finding: Finding) -> Finding:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Numbers with parts, in sentences and in JSON: no part is larger than its whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from arenascope.findings import Facts, Finding, judge
+from arenascope.humanize import size
+from arenascope.rows import RESIDENT
+from arenascope.wire.summary import parse
+
+SIZE = re.compile(r"(?<![\d.,])(?:\d+\.\d (?:[KMGT]iB)|\d+ B)\b")
+
+
+def check_words(finding: Finding) -> None:
+    """Each number of bytes in the words is a part that was declared, or its whole, which is said in words."""
+    words = f"{finding.sentence} {finding.evidence}"
+    wholes = {part.whole for part in finding.parts if part.whole}
+    assert set(SIZE.findall(words)) <= {size(part.bytes) for part in finding.parts} | {
+        size(whole.bytes) for whole in wholes
+    }, words
+    for part in finding.parts:
+        assert part.whole is None or part.whole.bytes is None or part.bytes <= part.whole.bytes, (part, words)
+    for whole in wholes:
+        assert not whole.kind or whole.words in words, (whole, words)
+
+
+def check_verdict(made: str) -> None:
+    """What `arenadump summary --json` printed, and the verdict on it."""
+    refuse(parts_of_summary(json.loads(made)))
+    found = judge(Facts(parse(made))).findings
+    assert found
+    for finding in found:
+        check_words(finding)
+
+
+Check = tuple[str, Optional[int], Optional[int]]  # what, the part, its whole
+
+
+def refuse(checks: Iterator[Check]) -> None:
+    for what, part, whole in checks:
+        assert part is None or whole is None or part <= whole, (what, part, whole)
+
+
+def total(numbers: Iterator[int | None]) -> int | None:
+    held = list(numbers)
+    return None if None in held else sum(filter(None, held))
+
+
+def parts_of_summary(made: dict[str, Any]) -> Iterator[Check]:
+    ledger, rows = made["ledger"], [row.name for row in RESIDENT]
+    known = sum(ledger[row] or 0 for row in rows)
+    yield "rows of Rss", known, made["kernel"]["rss"]
+    for row in rows:
+        yield f"arenas' {row}", total(arena["ledger"][row] for arena in made["arenas"]), ledger[row]
+    for key, held in made["chunks"].items():
+        yield f"arenas' {key}", total(arena["chunks"][key]["bytes"] for arena in made["arenas"]), held["bytes"]
+    chunks = made["chunks"]
+    allocated = total(chunks[key]["bytes"] for key in ("in_use", "mmapped"))
+    yield "sizes", sum(each["bytes"] for each in made["largest_sizes"]), allocated
+    yield "a mapping", made["largest_mmapped"], chunks["mmapped"]["bytes"]
+    yield "pins", total(each["stranded"] for each in made["pins"]), ledger["stranded"]
+    pages = made["stranded_pages"] or {"by_chunks": [], "by_share": [], "shared": []}
+    for key, each in pages.items():
+        yield key, total(one["stranded"] for one in each), ledger["stranded"]
+    for row in ("other_file", "other_shmem", "file_copies"):
+        yield (
+            row,
+            total(file["bytes"] for file in made["mappings"]["files"]["largest"] if file["row"] == row),
+            ledger[row],
+        )
+    anonymous = made["mappings"]["anonymous"]
+    yield (
+        "anonymous",
+        total(each["bytes"] for each in anonymous["largest"]),
+        ledger["other_anon"] and ledger["other_anon"] + (ledger["unknown"] or 0),
+    )
+    for runtime in made["runtimes"]:
+        yield "resident", runtime["resident"], runtime["size"]
+        yield "blocks", total(runtime[key] for key in ("in_use", "free", "empty")), runtime["size"]
+        yield "empty", runtime["empty_resident"], runtime["empty"]
+        yield "used", runtime["used"], runtime["committed"]
+        yield "committed", runtime["committed"], runtime["size"]
+        for space in runtime["spaces"]:
+            yield "space", space["used"], space["committed"]
+    for each in (*made["runtimes"], made["ruby"] or {}):
+        for kind in (each.get("objects") or {"types": []})["types"]:
+            yield "in malloc", kind["in_malloc"], kind["bytes"] + kind["owned"]
+    if made["graph"]:
+        yield from parts_of_graph(made["graph"], allocated)
+
+
+def parts_of_graph(graph: dict[str, Any], allocated: int | None) -> Iterator[Check]:
+    whole, objects = graph["bytes"], graph["objects"]["bytes"]
+    yield "chunks of the graph", whole - objects, allocated
+    yield "typed", graph["typed"], whole
+    yield "reached", graph["reached"] + graph["unreached"], whole
+    yield "lost", graph["direct"]["bytes"] + graph["indirect"]["bytes"], whole - objects
+    yield "types", sum(each["bytes"] for each in graph["types"]), whole
+    yield "owners", sum(each["retained"] for each in graph["owners"]), graph["reached"] + graph["unreached"]
+    yield from parts_of_several(graph["several"], graph["reached"])
+
+
+def parts_of_several(several: dict[str, Any], reached: int) -> Iterator[Check]:
+    yield "several", several["bytes"], reached
+    for each in several["leading"]:
+        yield "leading", each["bytes"], several["bytes"]
+
+
+def parts_of_owners(made: dict[str, Any]) -> Iterator[Check]:
+    above: list[int] = []
+    yield "reached", made["reached"] + made["unreached"], made["graph"]["bytes"]
+    yield "owners", sum(each["retained"] for each in made["branches"] if each["depth"] == 0), made["reached"]
+    for branch in made["branches"]:
+        del above[branch["depth"] :]
+        yield "branch", branch["retained"], above[-1] if above else made["reached"]
+        yield "own", branch["bytes"], branch["retained"]
+        above.append(branch["retained"])
+    yield from parts_of_several(made["several"], made["reached"])
+
+
+def parts_of_types(made: dict[str, Any]) -> Iterator[Check]:
+    yield "types", sum(each["bytes"] for each in made["types"]), made["graph"]["bytes"]
+    yield "chunks", sum(each["count"] for each in made["types"]), made["graph"]["chunks"]
+
+
+def parts_of_leaks(made: dict[str, Any]) -> Iterator[Check]:
+    kinds = ("direct", "indirect", "suspects")
+    for key in ("count", "bytes"):
+        yield "all", sum(made[kind][key] for kind in kinds), made["graph"]["chunks" if key == "count" else "bytes"]
+        for kind in kinds:
+            yield kind, sum(group[kind][key] for group in made["by_type"]), made[kind][key]
+        for kind in kinds[:2]:
+            yield "in cycles", made["in_cycles"][kind][key], made[kind][key]
+    for group in made["by_type"]:
+        yield "in cycles", group["in_cycles"], group["direct"]["count"] + group["indirect"]["count"]
