@@ -8,6 +8,9 @@
 #include "inject/inject.h"
 
 bool as_cmd_dump(const struct as_options *o, struct as_error *err);
+// The same, of a process with a profile. `baseline`: what was in use when that began; NULL: not known.
+struct as_profile_baseline;
+bool as_dump_profile(const struct as_options *o, const struct as_profile_baseline *baseline, struct as_error *err);
 bool as_cmd_check(const struct as_options *o, struct as_error *err);
 bool as_cmd_summary(const struct as_options *o, struct as_error *err);
 bool as_cmd_png(const struct as_options *o, struct as_error *err);

@@ -38,11 +38,17 @@ static bool begin(struct as_dump_writer *w, const char *path, bool *copied, stru
 
 bool as_cmd_dump(const struct as_options *o, struct as_error *err)
 {
+    return as_dump_profile(o, NULL, err);
+}
+
+bool as_dump_profile(const struct as_options *o, const struct as_profile_baseline *baseline, struct as_error *err)
+{
     struct as_graph_snapshot g = {0};
     struct as_snapshot *snapshot = &g.snapshot;
     struct as_dump_writer writer = {AS_OUTPUT_CLOSED};
     bool copied = false;
     bool ok = as_graph_snapshot_open_if_asked(&g, o, err);
+    snapshot->baseline = baseline;
     if (snapshot->from_dump)
         ok = as_fail(err, AS_USAGE, "'%s' is a dump already", o->target);
     if (ok) {

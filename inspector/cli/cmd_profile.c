@@ -2,6 +2,7 @@
 // arenadump profile: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
 // profile when our connection is closed, so that nothing has to be undone when we are killed.
 #define _GNU_SOURCE
+#include "cli/baseline.h"
 #include "cli/cli.h"
 #include "cli/open_target.h"
 #include "inject/client.h"
@@ -140,22 +141,37 @@ static bool begin_profile(const struct as_options *o, const struct as_client *ag
     return ok && is_readable(agent, t, err);
 }
 
+// A profile is worth having without it: it then says that nobody knows what grew. Where no malloc of glibc's is, there is nothing to walk.
+static void report_baseline(const struct as_error *err)
+{
+    if (err->code != AS_NO_MALLOC)
+        fprintf(stderr, "arenadump: what was in use at the beginning, and so what grows, is not known: %s\n",
+                err->text);
+}
+
 static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
     struct listening l;
     struct as_entry_guard guard = {.socket = -1};
     uint64_t page = 0;
     bool abandoned = false;
+    struct as_profile_baseline baseline;
     listen_for_signals(&l);
     bool ok = begin_profile(o, agent, t, &guard, &page, err);
+    // Once each new chunk is recorded: what grows later has its sites.
+    struct as_error late;
+    const bool based = ok && as_baseline_take(o, &baseline, &late);
     if (ok)
         fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
                 o->for_ns ? "" : "; Ctrl-C ends the profile");
+    if (ok && !based)
+        report_baseline(&late);
     ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
     stop_listening(&l);
     // While it goes on: of places that are used again afterwards nobody would know.
-    ok = ok && (abandoned || as_cmd_dump(o, err));
-    struct as_error late;
+    ok = ok && (abandoned || as_dump_profile(o, based ? &baseline : NULL, err));
+    if (based)
+        as_vec_free(&baseline.sizes);
     ok = as_entry_guard_end(&guard, t, page, ok ? err : &late) && ok;
     ok = ok && as_load_recorder_end(agent, &page, err);
     if (ok && abandoned) // last: perhaps nobody reads standard error any more either

@@ -81,11 +81,40 @@ static void put_site(struct as_json *j, const struct as_view *v, uint64_t site, 
     as_stacks_put_counts(j, "in_use", s->count, s->bytes);
     as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
     as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
+    as_stacks_put_counts(j, "grown", s->grown_count, s->grown_bytes);
     put_pins(j, v, site);
     put_shares(j, v, site, share);
     as_json_number(j, "samples", s->samples);
     as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
     as_json_number(j, "stack", s->stack);
+    as_json_object_end(j);
+}
+
+static void put_sizes(struct as_json *j, const struct as_view *v)
+{
+    as_json_array(j, "sizes");
+    for (uint64_t i = 0; i < v->profile_size_count; i++) {
+        static const struct as_json_field fields[] = {
+            AS_JSON_FIELD(as_profile_size_record, size), AS_JSON_FIELD(as_profile_size_record, before),
+            AS_JSON_FIELD(as_profile_size_record, after), AS_JSON_FIELD(as_profile_size_record, recorded)};
+        as_json_object(j, NULL);
+        as_json_numbers(j, &v->profile_sizes[i], fields, sizeof fields / sizeof *fields);
+        as_json_object_end(j);
+    }
+    as_json_array_end(j);
+}
+
+// What grew since a walk when the profile began; null: there was none.
+static void put_growth(struct as_json *j, const struct as_view *v)
+{
+    if (v->profile->baseline_ns == AS_UNKNOWN) {
+        as_json_null(j, "growth");
+        return;
+    }
+    as_json_object(j, "growth");
+    as_json_time(j, "since", v->profile->baseline_ns);
+    as_json_bool(j, "exact", v->profile->baseline_exact == 1 && v->meta->flags & AS_META_EXACT);
+    put_sizes(j, v);
     as_json_object_end(j);
 }
 
@@ -124,6 +153,7 @@ static void put_json(struct as_stack_printing *printing)
     as_stacks_put_unknown(&j, AS_TRACE_PYTHON, p->unknown_python);
     as_stacks_put_unknown(&j, AS_TRACE_RUBY, p->unknown_ruby);
     as_json_array_end(&j);
+    put_growth(&j, v);
     put_threads(&j, v);
     as_stacks_put_modules(&j, v);
     as_stacks_put_tree(&j, printing);

@@ -101,6 +101,7 @@ bool as_snapshot_take(struct as_snapshot *snapshot, const struct as_options *opt
         .chunk_start = AS_DUMP_DATA_START,
         .objects = options->objects ? &as_object_counting : NULL,
         .reader = snapshot->reader,
+        .baseline = snapshot->baseline,
         .profile = true,
         .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,

@@ -38,7 +38,8 @@ struct as_snapshot {
     struct as_target *target;
     const struct as_stopped_reader
         *reader; // reads more at the instant of the snapshot; may be set before as_snapshot_take
-    const struct as_snapshot_more *more; // adds records once the target runs on; likewise
+    const struct as_profile_baseline *baseline; // what was in use when a profile began; NULL: not known; likewise
+    const struct as_snapshot_more *more;        // adds records once the target runs on; likewise
     struct as_read_watchdog watch;
     struct as_store store;
     struct as_dump_file dump;

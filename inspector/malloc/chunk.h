@@ -60,6 +60,15 @@ static inline enum as_chunk_class as_chunk_class_of(struct as_chunk c)
     return as_tag(c.tagged);
 }
 
+// The size of the chunk in use that begins at a boundary; 0: none begins there.
+static inline uint64_t as_boundary_size(const as_boundary_vec *boundaries, size_t i)
+{
+    if (i + 1 >= boundaries->count || boundaries->items[i] & (AS_GAP | AS_HEAP_BEGINS))
+        return 0;
+    const uint64_t next = as_untagged(boundaries->items[i + 1]);
+    return next > boundaries->items[i] ? next - boundaries->items[i] : 0;
+}
+
 // Receives chunks in address order and without gaps, in batches that fit the first-level cache. False stops the walk.
 struct as_chunk_sink {
     bool (*chunks)(struct as_chunk_sink *sink, const struct as_chunk *batch, size_t count);

@@ -109,10 +109,9 @@ static uint32_t count_chunk(struct as_profile_chunks *c, struct as_profile_count
 void as_profile_chunks_count(struct as_profile_chunks *c, const as_boundary_vec *boundaries,
                              struct as_profile_counted *counted)
 {
-    for (size_t i = 0; i + 1 < boundaries->count; i++) {
-        uint64_t at = boundaries->items[i];
-        uint64_t next = as_untagged(boundaries->items[i + 1]);
-        if (!(at & (AS_GAP | AS_HEAP_BEGINS)) && next > at)
-            counted->id_of[i] = count_chunk(c, counted, at, next - at);
+    for (size_t i = 0; i < boundaries->count; i++) {
+        const uint64_t size = as_boundary_size(boundaries, i);
+        if (size != 0)
+            counted->id_of[i] = count_chunk(c, counted, boundaries->items[i], size);
     }
 }

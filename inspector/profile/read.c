@@ -32,6 +32,8 @@ struct profile_tables {
     uint64_t sampled_count, module_count;        // that were read
     uint32_t objects_opened;
     const as_boundary_vec *boundaries;
+    const struct as_profile_baseline *baseline; // NULL: not known
+    struct as_profile_grown *grown;             // of each context; NULL likewise
     struct as_profile_counted counted;
     struct as_profile_stacks stacks;
     uint32_t *module_of;    // a module's record
@@ -81,6 +83,7 @@ static void free_tables(struct profile_tables *r)
     as_memory_unmap(r->counted.live, r->counted.context_count * sizeof *r->counted.live + 1);
     as_memory_unmap(r->module_of, AS_PROFILE_MOST_MODULES * sizeof *r->module_of);
     as_memory_unmap(r->counted.id_of, r->boundaries->count * sizeof *r->counted.id_of + 1);
+    as_memory_unmap(r->grown, r->counted.context_count * sizeof *r->grown + 1);
     as_vec_free(&r->sites);
     as_profile_stacks_free(&r->stacks);
 }
@@ -184,15 +187,18 @@ static bool add_site(struct profile_tables *r, uint64_t id)
     if (!site || !of_site)
         return false;
     *of_site = id;
-    *site = (struct as_profile_site_record){.stack = stack,
-                                            .flags = c->complete ? 0 : AS_PROFILE_CUT,
-                                            .seen_count = live->seen_count,
-                                            .seen_bytes = live->seen_bytes,
-                                            .count = live->count,
-                                            .bytes = live->bytes,
-                                            .samples = live->samples,
-                                            .alloc_count = as_profile_whole(live->allocated),
-                                            .alloc_bytes = live->allocated_bytes};
+    *site =
+        (struct as_profile_site_record){.stack = stack,
+                                        .flags = c->complete ? 0 : AS_PROFILE_CUT,
+                                        .seen_count = live->seen_count,
+                                        .seen_bytes = live->seen_bytes,
+                                        .count = live->count,
+                                        .bytes = live->bytes,
+                                        .samples = live->samples,
+                                        .alloc_count = as_profile_whole(live->allocated),
+                                        .alloc_bytes = live->allocated_bytes,
+                                        .grown_count = r->grown ? (uint64_t)(r->grown[id].count + 0.5) : AS_UNKNOWN,
+                                        .grown_bytes = r->grown ? (uint64_t)(r->grown[id].bytes + 0.5) : AS_UNKNOWN};
     return true;
 }
 
@@ -254,6 +260,8 @@ static bool add_profile(struct profile_tables *r)
         .unknown_python = h->unknown_python & UINT16_MAX,
         .unknown_ruby = h->unknown_ruby & UINT16_MAX,
         .hooks = h->at_entries ? AS_HOOKS_AT_ENTRIES : AS_HOOKS_IN_SLOTS,
+        .baseline_ns = r->baseline ? r->baseline->time_ns : AS_UNKNOWN,
+        .baseline_exact = r->baseline ? r->baseline->exact : AS_UNKNOWN,
     };
     for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++) {
         p->known_count += r->counted.live[i].count;
@@ -286,6 +294,22 @@ static bool add_threads(struct profile_tables *r)
 #endif
 }
 
+// Nor do they know what grew.
+static bool add_growth(struct profile_tables *r)
+{
+#ifdef AS_AGENT
+    (void)r;
+    return true;
+#else
+    const struct as_profile_growing growing = {r->baseline, r->boundaries, r->counted.id_of, 1U << r->head.rate_shift,
+                                               r->head.large};
+    if (!r->baseline)
+        return true;
+    r->grown = as_memory_map(r->counted.context_count * sizeof *r->grown + 1, "what grew, by site", r->err);
+    return r->grown && as_profile_growth_make(&growing, r->store, r->grown, r->err);
+#endif
+}
+
 static bool read_all(struct profile_tables *r)
 {
     if (!copy_tables(r))
@@ -296,7 +320,7 @@ static bool read_all(struct profile_tables *r)
     add_sampled(r);
     const struct as_profile_merging merging = {
         r->store, r->contexts, r->counted.live, r->counted.context_count, r->counted.id_of, r->boundaries->count};
-    if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_modules(r))
+    if (!add_threads(r) || !as_profile_merge(&merging, r->err) || !add_growth(r) || !add_modules(r))
         return false;
     for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++)
         if (!add_site(r, i))
@@ -304,9 +328,10 @@ static bool read_all(struct profile_tables *r)
     return add_profile(r) && sort_sites(r) && add_pins(r);
 }
 
-bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err)
+bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, const struct as_profile_baseline *baseline,
+                     struct as_store *s, struct as_error *err)
 {
-    struct profile_tables r = {.target = t, .store = s, .err = err, .boundaries = boundaries};
+    struct profile_tables r = {.target = t, .store = s, .err = err, .boundaries = boundaries, .baseline = baseline};
     if (!as_profile_head_find(t, &r.head))
         return true;
     bool ok = read_all(&r);

@@ -2,8 +2,7 @@
 // The recorder's tables read from a target's memory, and joined with the chunks in use.
 #pragma once
 
-#include "malloc/chunk.h"
-#include "model/store.h"
+#include "profile/growth.h"
 #include "target/target.h"
 
 // Adds a runtime's record, and regions, of the memory that a recorder has in the target: tables, and buffers, each found by its head, of a
@@ -11,6 +10,7 @@
 bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_error *err);
 
 // Adds the profile's records to the store, if the target has one. `boundaries` as in as_stopped_reader, with
-// AS_GAP_FREE. Nothing in the tables is trusted: what does not hold is left out, and work and memory are bounded by the
+// AS_GAP_FREE. `baseline`: NULL where it is not known. Nothing in the tables is trusted: what does not hold is left out, and work and memory are bounded by the
 // tables' mapping. False: AS_NO_MEMORY.
-bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, struct as_store *s, struct as_error *err);
+bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, const struct as_profile_baseline *baseline,
+                     struct as_store *s, struct as_error *err);

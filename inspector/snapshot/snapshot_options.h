@@ -33,11 +33,13 @@ struct as_stopped_reader {
     void (*begin)(void *context);
 };
 
+struct as_profile_baseline;
 struct as_snapshot_options {
-    int chunk_fd;                             // the file for chunk records, or -1
-    uint64_t chunk_start;                     // where in that file they begin, bytes
-    const struct as_object_counting *objects; // counts the runtimes' objects by type; NULL: they are not wanted
-    const struct as_stopped_reader *reader;   // NULL: none
+    int chunk_fd;                               // the file for chunk records, or -1
+    uint64_t chunk_start;                       // where in that file they begin, bytes
+    const struct as_object_counting *objects;   // counts the runtimes' objects by type; NULL: they are not wanted
+    const struct as_stopped_reader *reader;     // NULL: none
+    const struct as_profile_baseline *baseline; // what was in use when a profile began; NULL: not known
     bool profile;                     // what the target has recorded of its allocations is wanted (profile/read.h)
     bool runtime_pages;               // what lies on each page of CPython's arenas and Ruby's pages is wanted
     uint32_t allowed_sources;         // AS_LAYOUT_ANY, or fewer for tests

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from arenascope.wire.snapshot import TakenDump
     from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
 
-Measure = Literal["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned"]
+Measure = Literal[
+    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned", "grown"
+]
 SHOWN: Final = 12  # rows of the ledger in a notebook
 
 

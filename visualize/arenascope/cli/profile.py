@@ -22,12 +22,13 @@ from arenascope.profiles.language import CHOICES
 from arenascope.profiles.pprof import encode
 from arenascope.profiles.source_lines import listings
 from arenascope.profiles.sources import rights_of
+from arenascope.render.growth import render_growth
 from arenascope.render.listing import render_listings
 from arenascope.render.profile import render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
 from arenascope.wire import commands
-from arenascope.wire.profile import ALLOCATED, KEPT, MEASURES, Site, by_thread, difference
+from arenascope.wire.profile import ALLOCATED, GROWN, KEPT, MEASURES, OF_SITES, Site, by_thread, difference
 from arenascope.wire.profile_json import profile_of
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
 
 measure_option = click.option(
     "--measure",
-    type=click.Choice((*MEASURES, *KEPT)),
+    type=click.Choice((*MEASURES, *OF_SITES)),
     default=MEASURES[-1],
     show_default=True,
     help="inuse_space, inuse_objects: bytes and number of the chunks in use now. alloc_space, alloc_objects: the same "
     "of all that was allocated since the profile began, estimated from samples. pinned: pages that one chunk keeps. "
     "stranded: free bytes on pages that chunks in use keep. returned: what "
-    "malloc_trim(0) would return if a stack's chunks were freed; a sum of several is the least that comes back.",
+    "malloc_trim(0) would return if a stack's chunks were freed; a sum of several is the least that comes back. "
+    "grown: the part of what `arenascope profile PID` saw grow, by size, from its beginning to its end.",
 )
 thread_option = click.option("--by-thread", "by_threads", is_flag=True, help="Each stack below its thread.")
 number_option = click.option(
@@ -167,6 +169,8 @@ def _read(target: str, how: Options, measure: str = MEASURES[-1]) -> ReadProfile
 def _why_unknown(read: ReadProfile, measure: str) -> str:
     if measure in ALLOCATED:
         return "in a profile that took no samples of allocations: record with a rate such as bytes=512K, not bytes=0"
+    if measure == GROWN:
+        return "without a walk when the profile began: `arenascope profile PID -o FILE` makes one, at its beginning"
     return "in a dump that the agent has written" if read.every_page else "unless every chunk is recorded (--exact)"
 
 
@@ -197,7 +201,7 @@ def top(target: str, how: Options, measure: str, *, number: int, filters: Filter
     (shown,) = _shown(filters, read)
     out = console()
     out.print(render_head(read))
-    out.print()
+    out.print(render_growth(read, shown))
     out.print(render_top(shown, measure, number), crop=False)
 
 
@@ -205,6 +209,8 @@ def _threads(read: Profile, measure: str) -> Profile:
     """Each stack below its thread. ArenascopeError UNSUPPORTED: the measure is not known by thread."""
     if measure in KEPT:
         raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is not known by thread: a page has chunks of several")
+    if measure == GROWN:
+        raise ArenascopeError(Code.UNSUPPORTED, f"'{measure}' is not known by thread: a size has chunks of several")
     return by_thread(read)
 
 
@@ -223,7 +229,7 @@ def threads(target: str, how: Options, measure: str, number: int) -> None:
     alone = replace(by, sites=[Site(site.frames[-1:], site.values) for site in by.sites])
     out = console()
     out.print(render_head(read))
-    out.print()
+    out.print(render_growth(read, by))
     out.print(render_top(alone, measure, number, what="thread"), crop=False)
 
 
@@ -239,7 +245,7 @@ def tree(target: str, how: Options, measure: str, *, filters: Filters, by_thread
     (shown,) = _shown(filters, read)
     out = console()
     out.print(render_head(read))
-    out.print()
+    out.print(render_growth(read, shown))
     out.print(render_tree(_threads(shown, measure) if by_threads else shown, measure, out.width), crop=False)
 
 

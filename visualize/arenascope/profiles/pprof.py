@@ -11,14 +11,20 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from arenascope.wire.profile import MEASURES, SourceLine
+from arenascope.wire.profile import GROWN, MEASURES, SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from arenascope.wire.profile import Module, Profile, Share, StackFrame
 
-UNITS = {"alloc_objects": "count", "alloc_space": "bytes", "inuse_objects": "count", "inuse_space": "bytes"}
+UNITS = {
+    "alloc_objects": "count",
+    "alloc_space": "bytes",
+    "inuse_objects": "count",
+    "inuse_space": "bytes",
+    GROWN: "bytes",
+}
 # Numbers of fields: of Profile, and of the messages in it.
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRINGS = 1, 2, 3, 4, 5, 6
 TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
@@ -160,14 +166,20 @@ def encode(profile: Profile, comm: str = "") -> bytes:
     """The profile, gzipped; the same profile gives the same bytes. `comm`: what the process is called."""
     writer = Writer()
     writer.module(main_module(profile, comm))  # pprof takes the first mapping for the program
+    grown = bool(profile.sites) and profile.has(GROWN)
     measures = [measure for measure in MEASURES if profile.has(measure)]
     for measure in measures:
         writer.add(SAMPLE_TYPE, writer.value_type(measure))
+    if grown:
+        writer.add(SAMPLE_TYPE, writer.value_type(GROWN))
+    none = [0] * len(measures)
     for site in profile.sites:
         frames = message(1, b"".join(map(writer.location, site.frames)))
         for share in site.shares or (None,):
             values = [(share or site).values.get(measure, 0) for measure in measures]
-            writer.add(SAMPLE, frames + packed(2, values) + writer.labels(share))
+            writer.add(SAMPLE, frames + packed(2, [*values, *[0] * grown]) + writer.labels(share))
+        if grown and site.values[GROWN]:  # of no thread
+            writer.add(SAMPLE, frames + packed(2, [*none, site.values[GROWN]]))
     writer.out += number(TIME, profile.taken_ns) + number(DURATION, max(0, profile.taken_ns - profile.started_ns))
     if profile.sampled:
         writer.add(PERIOD_TYPE, writer.value_type("alloc_space"))

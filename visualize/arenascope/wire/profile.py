@@ -16,7 +16,9 @@ MEASURES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 ALLOCATED = MEASURES[:2]  # known by samples alone
 # Besides: what the chunks in use keep. A site has no value where it is not known.
 KEPT = ("pinned", "stranded", "returned")
-IN_BYTES = ("alloc_space", "inuse_space", "stranded", "returned")
+GROWN: Final = "grown"  # known where a walk was made when the profile began
+OF_SITES = (*KEPT, GROWN)  # not known by thread
+IN_BYTES = ("alloc_space", "inuse_space", "stranded", "returned", GROWN)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Optional, Union
 
-from arenascope.humanize import count
+from arenascope.humanize import count, signed
 from arenascope.wire import commands
 from arenascope.wire.graph import GraphTarget, Sum
 from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Positive, Unsigned
 from arenascope.wire.profile import (
+    GROWN,
     INTERPRETED,
     KEPT,
     Module,
@@ -86,6 +87,64 @@ class ReadPinned(NamedTuple):
     returned: Optional[Unsigned]  # What malloc_trim(0) would return besides if all chunks of the site were freed.
 
 
+class ReadGrown(NamedTuple):
+    """A site's part of what grew. None: not known.
+
+    Of each size that grew, the site has as large a part as it has of the recorded chunks of this size.
+    """
+
+    count: Optional[Unsigned]  # type: ignore[assignment]  # An estimate unless every_page and growth.exact.
+    bytes: Optional[Unsigned]  # Likewise.
+
+
+class ReadSize(NamedTuple):
+    """How many chunks of one size were in use when the profile began, and are now."""
+
+    size: Unsigned  # Bytes of each, header included.
+    before: Unsigned
+    after: Unsigned
+    recorded: Unsigned  # Chunks in use that were allocated since: a count with every_page, else an estimate.
+
+    @property
+    def net(self) -> int:
+        """Bytes that came."""
+        return (self.after - self.before) * self.size
+
+    @property
+    def gone(self) -> Optional[int]:
+        """Chunks that were in use when the profile began, and are not now. None: some new ones were not seen."""
+        found = self.recorded - (self.after - self.before)
+        return found if found >= 0 else None
+
+
+class ReadGrowth(NamedTuple):
+    """What grew between two walks: when the profile began, and at the snapshot."""
+
+    since: Optional[str]  # Time of the first walk.
+    exact: bool  # Both walks were: the numbers before and after are counts.
+    sizes: tuple[ReadSize, ...]  # Ascending; sizes of which no chunk came or went are left out.
+
+    @property
+    def came(self) -> int:
+        """Bytes that sizes have more, of those that grew."""
+        return sum(max(0, each.net) for each in self.sizes)
+
+    @property
+    def went(self) -> int:
+        """Bytes that sizes have less, of those that shrank."""
+        return sum(max(0, -each.net) for each in self.sizes)
+
+    @property
+    def words(self) -> str:
+        """The sum, in a sentence."""
+        words = "While the profile was made, "
+        if not self.came and not self.went:
+            return f"{words}nothing grew: of each size as many chunks are in use as at its beginning."
+        sums = f"{signed(self.came)} of sizes that grew, {signed(-self.went)} of sizes that shrank"
+        about = "" if self.exact else " (about: a walk was not exact)"
+        return f"{words}what is in use changed by {signed(self.came - self.went)}{about}: {sums}."
+
+
 class ReadThread(NamedTuple):
     """A thread that was seen to allocate. None: not known; the name: of a thread that has ended, too."""
 
@@ -111,6 +170,7 @@ class ReadSite(NamedTuple):
     # What each thread has of the site; all together are the site. Empty: not known, as in each dump that the agent has
     # written.
     threads: tuple[ReadShare, ...]
+    grown: ReadGrown
     # Pages that the site's chunks in use keep resident. null: unknown, as in each dump that the agent has written.
     pinned: ReadPinned
     samples: Unsigned
@@ -170,6 +230,7 @@ class ReadProfile(NamedTuple):
     allocated_without_stack: Sum
     # Interpreters that are there, and whose frames are not known: stacks have their C code.
     unknown_interpreters: tuple[ReadInterpreter, ...]
+    growth: Optional[ReadGrowth]  # null: nobody walked the chunks when the profile began.
     threads: tuple[ReadThread, ...]  # The threads that were seen to allocate, those that have ended, too.
     modules: tuple[ReadModule, ...]
     frames: tuple[ReadFrame, ...]
@@ -226,6 +287,7 @@ def profile_of(read: ReadProfile) -> Profile:
             {
                 **_values(site, read),
                 **{name: value for name in KEPT if (value := getattr(site.pinned, name)) is not None},
+                **({GROWN: site.grown.bytes} if site.grown.bytes is not None else {}),
             },
             tuple(
                 Share(threads[each.thread] if each.thread is not None else None, _values(each, read))

@@ -14,7 +14,7 @@ from arenascope.profiles.stack_titles import caller_and_callee, is_for_others
 from arenascope.report.amounts import Amount, amount
 from arenascope.report.map.data import Block, pack
 from arenascope.report.map.page_users import LONGEST, cut, put_in_order
-from arenascope.wire.profile import MEASURES, by_thread, order, rows_of
+from arenascope.wire.profile import GROWN, MEASURES, by_thread, order, rows_of
 from arenascope.wire.profile_json import UNSAMPLED, ReadProfile, profile_of, read_profile
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SHOWN: Final = {
     "inuse_space": ("bytes", "in use"),
     "inuse_objects": ("chunks", "in use"),
     "alloc_space": ("bytes", "allocated since the profile began, freed or not (an estimate)"),
+    GROWN: ("bytes", "grown while the profile was made: its part of the sizes that grew"),
     "pinned": ("pages", "kept by one chunk each"),
     "stranded": ("bytes", "stranded: free, on pages that chunks in use keep"),
     "returned": ("bytes", "returned by malloc_trim(0), at least, if the chunks were freed"),
@@ -277,6 +278,8 @@ def _known(read: ReadProfile) -> Iterator[str]:
         yield f"{read.lacking}."
     if read.unseen.bytes:
         yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
+    if read.growth:
+        yield read.growth.words
     if read.without_stack.bytes:
         yield f"{size(read.without_stack.bytes)} has no stack."
     without = read.allocated_without_stack
