@@ -50,7 +50,7 @@ class NotSearched(NamedTuple):
     # More than the graph has: the answer is about the smaller part, and the exit code is 12.
     larger: bool
     heaps: tuple[str, ...]  # Names of the allocators and runtimes.
-    # Interpreters (cpython, ruby) that run here, of which no object was found. Their objects are chunks of unknown type.
+    # Interpreters (cpython, ruby) that run here, whose objects were not found. The objects are chunks without a type.
     objects_of: tuple[str, ...]
 
 
