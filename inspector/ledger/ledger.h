@@ -45,6 +45,12 @@ static inline uint64_t as_add(uint64_t a, uint64_t b)
     return a == AS_UNKNOWN || b == AS_UNKNOWN || __builtin_add_overflow(a, b, &sum) ? AS_UNKNOWN : sum;
 }
 
+// The bytes that are known: 0 of an unknown number.
+static inline uint64_t as_known(uint64_t bytes)
+{
+    return bytes == AS_UNKNOWN ? 0 : bytes;
+}
+
 // Adds every row of `from` to `to`; what is unknown in either is unknown in the sum.
 void as_ledger_add(struct as_ledger *to, const struct as_ledger *from);
 // The sum of the resident rows; AS_UNKNOWN when one of them is.

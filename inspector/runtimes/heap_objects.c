@@ -12,10 +12,22 @@ static uint64_t chunks_from(const struct as_malloc *m)
     return as_interpreters_first(&m->interpreters, AS_INTERPRETER_RUBY) ? LEAST_CHUNK : AS_CPYTHON_LARGE_CHUNK;
 }
 
-static bool count_objects(struct as_target *t, struct as_store *s, const uint64_t *chunks, size_t chunk_count,
-                          struct as_error *err)
+// Chunks are glibc's. What objects have in another malloc was not searched.
+static void leave_unknown(struct as_store *s)
 {
-    return as_cpython_objects(t, s, chunks, chunk_count, err) && as_ruby_objects(t, s, chunks, chunk_count, err);
+    for (size_t i = 0; i < s->types.count; i++)
+        s->types.items[i].malloc_bytes = s->types.items[i].owned_malloc_bytes = AS_UNKNOWN;
+    for (size_t i = 0; i < s->classes.count; i++)
+        s->classes.items[i].owned_malloc_bytes = s->classes.items[i].not_marked_bytes = AS_UNKNOWN;
+}
+
+static bool count_objects(struct as_target *t, const struct as_malloc *m, struct as_store *s, const uint64_t *chunks,
+                          size_t chunk_count, struct as_error *err)
+{
+    bool ok = as_cpython_objects(t, s, chunks, chunk_count, err) && as_ruby_objects(t, s, chunks, chunk_count, err);
+    if (ok && m->kind != AS_MALLOC_GLIBC)
+        leave_unknown(s);
+    return ok;
 }
 
 const struct as_object_counting as_object_counting = {.chunks_from = chunks_from, .count = count_objects};

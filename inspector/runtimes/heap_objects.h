@@ -12,7 +12,8 @@ struct as_object_counting {
     // From which size on the addresses of malloc's chunks in use are wanted; 0: none are.
     uint64_t (*chunks_from)(const struct as_malloc *m);
     // Counts, into the store. `chunks`: those addresses, ascending. False (AS_NO_MEMORY): our memory ran out.
-    bool (*count)(struct as_target *t, struct as_store *s, const uint64_t *chunks, size_t count, struct as_error *err);
+    bool (*count)(struct as_target *t, const struct as_malloc *m, struct as_store *s, const uint64_t *chunks,
+                  size_t count, struct as_error *err);
 };
 
 extern const struct as_object_counting as_object_counting;

@@ -56,7 +56,7 @@ bool as_runtimes_count_objects(struct as_ledger_builder *b, const struct as_mall
     if (b->collecting.gaps)
         chunks = large.items;
     size_t count = b->collecting.gaps ? large.count : b->collected.count;
-    ok = ok && as_sort_u64(chunks, count, err) && counting->count(b->target, s, chunks, count, err);
+    ok = ok && as_sort_u64(chunks, count, err) && counting->count(b->target, m, s, chunks, count, err);
     for (size_t i = 0; i < s->runtimes.count && running; i++) {
         uint32_t *objects = &s->runtimes.items[i].objects;
         *objects = *objects == AS_OBJECTS_COUNTED ? AS_OBJECTS_ESTIMATED : *objects;

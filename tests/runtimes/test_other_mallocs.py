@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import cores, harness, odd, programs
+from tools import command, cores, harness, odd, programs
 from tools.mallocs import MIB, allocator, answer, check_rows, library, packaged, running
 
 # --- jemalloc ---------------------------------------------------------------------------------------------------------
@@ -169,3 +169,33 @@ def test_without_another_allocator_the_row_is_zero(arenadump: harness.Arenadump)
         summary = arenadump.summary(process.pid)
     assert summary["runtimes"] == []
     assert summary["ledger"]["other_malloc"] == summary["ledger"]["managed"] == 0
+
+
+# --- Objects ----------------------------------------------------------------------------------------------------------
+
+OBJECTS = {
+    "ruby": ["ruby", "-e", "$kept = Array.new(20_000) { |i| 'x' * 500 + i.to_s }; puts :ready; $stdout.flush; sleep"],
+    "python": [sys.executable, "-c", "kept = [[i] * 200 for i in range(9000)]; print('ready', flush=True); input()"],
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_objects_own_in_another_malloc_is_unknown(arenadump: harness.Arenadump, name: str, tmp_path: Path) -> None:
+    """No zero: nobody has searched it."""
+    with running(OBJECTS[name], LD_PRELOAD=library("jemalloc")) as process:
+        assert answer(process) == "ready\n"
+        summary = arenadump.summary(process.pid, "--objects")
+        printed = arenadump.check("summary", "--objects", process.pid)
+        shown = command.here("summary", process.pid, "--objects").stdout
+        assert command.here("report", process.pid, "--objects", "-o", tmp_path / "page.html").returncode == 0
+    has_objects = [summary["ruby"], *summary["runtimes"]]
+    (objects,) = [each["objects"] for each in has_objects if each and each.get("objects")]
+    assert objects["types"]
+    assert {(each["owned"], each["in_malloc"]) for each in objects["types"]} == {(None, None)}
+    assert {each["owned"] for each in objects["classes"] or ()} <= {None}
+    assert all(each["bytes"] for each in objects["types"])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (printed, shown, page):
+        table = text.partition("objects by type")[2]
+        assert "What they own in another malloc was not searched" in table
+        assert "unknown" in table.partition("objects alone.")[2]

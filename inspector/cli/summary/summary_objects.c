@@ -13,7 +13,7 @@ enum { MOST_LINES = 12, NAME = 200 };
 
 static uint64_t bytes_of(const struct as_type_record *t)
 {
-    return as_add(as_add(t->bytes, t->malloc_bytes), as_add(t->owned_bytes, t->owned_malloc_bytes));
+    return as_add(as_add(t->bytes, as_known(t->malloc_bytes)), as_known(as_add(t->owned_bytes, t->owned_malloc_bytes)));
 }
 
 static const char *whose(const struct as_runtime_record *r)
@@ -37,6 +37,8 @@ static void put_types(struct as_writer *w, const struct as_view *v, uint32_t run
                r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the snapshot)" : "");
     as_dim(w, "  %12s %11s %13s  %s", "objects", "bytes", "what they own", "type");
     as_put(w, "\n");
+    if (v->meta->malloc_kind != AS_MALLOC_GLIBC)
+        as_put(w, "  What they own in another malloc was not searched: bytes are those of the objects alone.\n");
     for (uint64_t i = 0; i < v->type_count; i++) {
         const struct as_type_record *t = &v->types[i];
         if (t->runtime != runtime || seen++ >= MOST_LINES)
@@ -74,8 +76,8 @@ static void put_class(struct as_writer *w, const struct as_view *v, const struct
     as_safe_text(class_title(v, c), SIZE_MAX, 40, w->style->ascii, name, sizeof name);
     as_safe_text(as_view_string(v, v->types[c->type].name), SIZE_MAX, 20, w->style->ascii, type, sizeof type);
     as_put(w, "  %12" PRIu64 " %13s %11s %13s  %s, %s\n", c->count, made,
-           as_format_size(as_add(c->bytes, c->owned_malloc_bytes), bytes), as_format_size(c->owned_malloc_bytes, owned),
-           name, type);
+           as_format_size(as_add(c->bytes, as_known(c->owned_malloc_bytes)), bytes),
+           as_format_size(c->owned_malloc_bytes, owned), name, type);
 }
 
 // The classes of a Ruby's objects that have the most bytes; they are in this order.

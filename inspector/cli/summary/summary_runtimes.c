@@ -50,7 +50,7 @@ static void put_types(struct as_json *j, const struct as_view *v, uint32_t runti
         as_json_address(j, "address", t->address != 0 ? t->address : AS_UNKNOWN);
         as_json_number(j, "count", t->count);
         as_json_number(j, "tracked", t->tracked);
-        as_json_number(j, "bytes", as_add(t->bytes, t->malloc_bytes));
+        as_json_number(j, "bytes", as_add(t->bytes, as_known(t->malloc_bytes)));
         as_json_number(j, "owned", as_add(t->owned_bytes, t->owned_malloc_bytes));
         as_json_number(j, "in_malloc", as_add(t->malloc_bytes, t->owned_malloc_bytes));
         as_json_object_end(j);

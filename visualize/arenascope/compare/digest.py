@@ -282,7 +282,7 @@ def _objects(by_type: Sequence[tuple[str, Objects]]) -> Group:
     """A runtime's objects by type, with what they own. Types of one name are one: processes differ in addresses."""
     return _group(
         (
-            ((whose, each.name), each.name or NO_TYPE, each.bytes + each.owned, each.count)
+            ((whose, each.name), each.name or NO_TYPE, each.held, each.count)
             for whose, objects in by_type
             for each in objects.types
         )
@@ -293,9 +293,7 @@ def _classes(by_type: Sequence[tuple[str, Objects]]) -> Group | None:
     found = [each for _, objects in by_type if objects.classes is not None for each in objects.classes]
     if not found:
         return None
-    return _group(
-        ((each.title, each.type), f"{each.title} ({each.type})", each.bytes + each.owned, each.count) for each in found
-    )
+    return _group(((each.title, each.type), f"{each.title} ({each.type})", each.held, each.count) for each in found)
 
 
 def _pages(dump: Dump) -> Pages | None:

@@ -184,10 +184,10 @@ def _of_runtime(facts: Facts) -> str:
     """What a runtime's own objects are of it, and what may be garbage."""
     words = ""
     for whose, objects in objects_by_type(facts.summary):
-        in_malloc = sum(each.in_malloc for each in objects.types)
+        in_malloc = sum(each.in_malloc or 0 for each in objects.types)
         if in_malloc:
             held = facts.tell(in_malloc, facts.allocated)
-            types = largest_types(facts, objects, lambda each: each.in_malloc, WholeBytes(in_malloc))
+            types = largest_types(facts, objects, lambda each: each.in_malloc or 0, WholeBytes(in_malloc))
             words += f" {whose} objects hold {held}{facts.allocated.words}: {types}."
     if "ruby" in runtimes(facts):
         words += (

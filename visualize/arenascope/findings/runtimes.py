@@ -63,7 +63,7 @@ def python_arenas(facts: Facts) -> Finding | None:
     which = f" The largest part is {count(most.in_use)} blocks of {most.size} bytes." if most else ""
     if found.objects:
         both = WholeBytes(total((found.in_use, facts.allocated.bytes)), "allocated")
-        types = largest_types(facts, found.objects, lambda each: each.bytes + each.owned, both)
+        types = largest_types(facts, found.objects, lambda each: each.held, both)
         which = f" The largest types, in blocks and in malloc's chunks,{both.words}: {types}."
     size = WholeBytes(found.size)
     return Finding(

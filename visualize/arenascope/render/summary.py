@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
-from arenascope.coverage import cells_of, whole_of
+from arenascope.coverage import cells_of, total, whole_of
 from arenascope.findings import Facts, judge
 from arenascope.humanize import UNKNOWN, count, duration, plural, printable, share, size
 from arenascope.render.terminal import STYLES, Fitting, known_first, plain_table, title
@@ -88,6 +88,8 @@ def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
         yield _stranded(summary.stranded_pages)
     for whose, objects in objects_by_type(summary):
         yield title(f"{whose} objects by type{'' if objects.exact else ' (some changed during the snapshot)'}")
+        if summary.allocator.not_glibc:
+            yield Text("What they own in another malloc was not searched: bytes are those of the objects alone.", "dim")
         yield _objects(objects)
         if objects.classes:
             yield title(f"{whose} objects by class")
@@ -217,12 +219,13 @@ def _stranded(pages: StrandedPages) -> Table:
 def _objects(objects: Objects) -> Table:
     table = plain_table("type", ">objects", ">bytes", ">what they own", ">in malloc")
     for each in objects.types[:SHOWN_TYPES]:
-        whole = size(each.bytes + each.owned)
-        table.add_row(printable(each.name or UNKNOWN), count(each.count), whole, size(each.owned), size(each.in_malloc))
+        table.add_row(
+            printable(each.name or UNKNOWN), count(each.count), size(each.held), size(each.owned), size(each.in_malloc)
+        )
     rest = objects.types[SHOWN_TYPES:]
     if rest:
-        owned = sum(each.owned for each in rest)
-        cells = (sum(each.bytes for each in rest) + owned, owned, sum(each.in_malloc for each in rest))
+        owned, in_malloc = total(each.owned for each in rest), total(each.in_malloc for each in rest)
+        cells = (sum(each.held for each in rest), owned, in_malloc)
         table.add_row(plural(len(rest), "other type"), count(sum(each.count for each in rest)), *map(size, cells))
     if objects.other_blocks:
         table.add_row("blocks that no object owns", count(objects.other_blocks), size(objects.other_bytes), "", "")
@@ -233,14 +236,13 @@ def _classes(classes: tuple[ObjectClass, ...]) -> Table:
     table = plain_table("class", "type", ">objects", ">since last GC", ">bytes", ">what they own")
     for each in classes[:SHOWN_TYPES]:
         marks = UNKNOWN if each.not_marked is None else count(each.not_marked)
-        held = (size(each.bytes + each.owned), size(each.owned))
+        held = (size(each.held), size(each.owned))
         table.add_row(printable(each.title), each.type or UNKNOWN, count(each.count), marks, *held)
     rest = classes[SHOWN_TYPES:]
     if rest:
         marked = [each.not_marked for each in rest if each.not_marked is not None]
         marks = count(sum(marked)) if len(marked) == len(rest) else UNKNOWN
-        owned = sum(each.owned for each in rest)
-        held = (size(sum(each.bytes for each in rest) + owned), size(owned))
+        held = (size(sum(each.held for each in rest)), size(total(each.owned for each in rest)))
         table.add_row(f"{count(len(rest))} more", "", count(sum(each.count for each in rest)), marks, *held)
     return table
 

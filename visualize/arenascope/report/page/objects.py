@@ -41,6 +41,7 @@ class ObjectTable(NamedTuple):
     whose: str  # "Python's"
     by: str  # "type" or "class"
     exact: bool
+    searched: bool  # what they own was; not where another malloc has it
     lines: list[TypeLine]
     types: int  # how many there are, those not shown included
     other_blocks: int
@@ -67,14 +68,20 @@ def _table(whose: str, now: Objects, grown: Grown, rss: int) -> ObjectTable:
             printable(each.name) if each.name else UNKNOWN,
             each.count,
             each.tracked,
-            amount(each.bytes + each.owned, rss),
+            amount(each.held, rss),
             amount(each.owned),
             amount(each.in_malloc),
             _change(grown, (whose, each.name), named[each.name]),
         )
         for each in now.types[:SHOWN]
     ]
-    return ObjectTable(whose, "type", now.exact, shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss))
+    return ObjectTable(
+        whose, "type", now.exact, _searched(now), shown, len(now.types), now.other_blocks, amount(now.other_bytes, rss)
+    )
+
+
+def _searched(now: Objects) -> bool:
+    return all(each.owned is not None for each in now.types)
 
 
 def _change(grown: Grown, key: Hashable, same: int) -> Change | None:
@@ -89,11 +96,11 @@ def _class_table(whose: str, now: Objects, classes: Sequence[ObjectClass], grown
             f"{printable(each.title)} ({each.type})" if each.kind == "internal" else printable(each.title),
             each.count,
             each.not_marked,
-            amount(each.bytes + each.owned, rss),
+            amount(each.held, rss),
             amount(each.owned),
             amount(each.owned),
             _change(grown, (each.title, each.type), named[each.title, each.type]),
         )
         for each in classes[:SHOWN]
     ]
-    return ObjectTable(whose, "class", now.exact, shown, len(classes), 0, amount(0, rss))
+    return ObjectTable(whose, "class", now.exact, _searched(now), shown, len(classes), 0, amount(0, rss))

@@ -20,7 +20,10 @@ class Slots(NamedTuple):
 
 
 class ObjectType(NamedTuple):
-    """A runtime's objects of one type. Bytes are those of whole blocks and chunks."""
+    """A runtime's objects of one type. Bytes are those of whole blocks and chunks.
+
+    Where another malloc than glibc's answers, its blocks were not searched: objects in them are not counted.
+    """
 
     name: Optional[str]  # The type's name as the runtime has it; a class of a program has no module in it.
     address: Optional[str]  # The type's own. null: the types are built in (Ruby's T_STRING and others).
@@ -28,9 +31,15 @@ class ObjectType(NamedTuple):
     tracked: Unsigned  # Those in the lists of the runtime's garbage collector.
     bytes: Unsigned  # Bytes of the objects' blocks and chunks, headers included.
     # Bytes of the blocks and chunks that only these objects point to: a list's items, a dict's table, the values of
-    # attributes.
-    owned: Unsigned
-    in_malloc: Unsigned  # The part of bytes and owned in chunks of malloc. The rest is in the runtime's regions.
+    # attributes. null: another malloc than glibc's has them.
+    owned: Optional[Unsigned]
+    # The part of bytes and owned in chunks of malloc. The rest is in the runtime's regions. null: as for owned.
+    in_malloc: Optional[Unsigned]
+
+    @property
+    def held(self) -> int:
+        """Bytes with what they own, as far as these are known."""
+        return self.bytes + (self.owned or 0)
 
 
 class ObjectClass(NamedTuple):
@@ -49,7 +58,13 @@ class ObjectClass(NamedTuple):
     # Bytes of their slots, and of the chunks of malloc that they point to and no older object does. null: unknown.
     not_marked_bytes: Optional[Unsigned]
     bytes: Unsigned  # Bytes of their slots.
-    owned: Unsigned  # Bytes of the chunks of malloc that they point to.
+    # Bytes of the chunks of malloc that they point to. null: another malloc than glibc's has them.
+    owned: Optional[Unsigned]
+
+    @property
+    def held(self) -> int:
+        """Bytes with what they own, as far as these are known."""
+        return self.bytes + (self.owned or 0)
 
     @property
     def title(self) -> str:
