@@ -12,7 +12,7 @@ from arenascope.humanize import MINUS
 from arenascope.profiles.language import OTHER, within
 from arenascope.profiles.source_lines import plain_name
 from arenascope.profiles.stack_titles import bare_name, caller_and_callee, is_for_others
-from arenascope.render.profile import render_top, render_tree
+from arenascope.render.profile import language_hint, render_top, render_tree
 from arenascope.wire.profile import Module, Profile, Site, SourceLine, StackFrame, apart, difference, rows
 
 pytestmark = pytest.mark.check
@@ -96,6 +96,35 @@ def printed(profile: Profile, measure: str, *, compared: bool = False) -> str:
     with console.capture() as caught:
         console.print(render_top(profile, measure, 30, compared=compared))
     return caught.get()
+
+
+def names_of(text: str) -> list[str]:
+    return [line.split("%")[-1].strip() for line in text.splitlines()[1:]]
+
+
+def test_top_begins_with_functions_that_say_something() -> None:
+    """What asks has what was allocated for it; what every program has comes last."""
+    outer = ["_start", "__libc_start_main_impl", "main", "serve"]
+    sites = [
+        native(*outer, "handle", "std::vector<int>::push_back(int)", "operator new(unsigned long)", space=900),
+        native(*outer, "handle", "parse", "xmalloc", space=2000),
+        native("operator new(unsigned long)", space=10),
+    ]
+    text = printed(Profile(sites), "inuse_space")
+    assert names_of(text)[:7] == ["parse", "handle", "operator new(unsigned long)", *reversed(outer)]
+    lines = {line.split("%")[-1].strip(): line.split() for line in text.splitlines()[1:]}
+    assert lines["handle"][:2] == ["900", "B"]
+    assert lines["xmalloc"][:2] == ["0", "B"]
+
+
+def test_the_language_of_most_is_told() -> None:
+    line = SourceLine("handle", "/srv/app.py", 7)
+    python = Site(
+        (*native("eval", "PyObject_Malloc", space=9).frames, StackFrame(0, None, (line,), "python")), {"inuse_space": 9}
+    )
+    assert "--language python " in language_hint(Profile([python, native("main", space=8)]), "inuse_space")
+    assert not language_hint(Profile([python, native("main", space=10)]), "inuse_space")
+    assert not language_hint(Profile([]), "inuse_space")
 
 
 @pytest.mark.parametrize("width", [20, 40, 60])

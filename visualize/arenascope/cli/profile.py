@@ -24,7 +24,7 @@ from arenascope.profiles.source_lines import listings
 from arenascope.profiles.sources import rights_of
 from arenascope.render.growth import render_growth
 from arenascope.render.listing import render_listings
-from arenascope.render.profile import render_head, render_top, render_tree
+from arenascope.render.profile import language_hint, render_head, render_top, render_tree
 from arenascope.render.profile_diff import render_diff_head
 from arenascope.render.terminal import console
 from arenascope.wire import commands
@@ -195,13 +195,17 @@ def _shown(filters: Filters, *reads: ReadProfile) -> list[Profile]:
 def top(target: str, how: Options, measure: str, *, number: int, filters: Filters) -> None:
     """List the functions that allocated most.
 
-    flat: by the function itself. cum: with all functions that it calls. sum: of all lines so far.
+    flat: by the function itself, or by what allocates for it (operator new, xmalloc). cum: with all functions that it
+    calls. sum: of all lines so far.
     """
     read = _read(target, how, measure)
     (shown,) = _shown(filters, read)
     out = console()
     out.print(render_head(read))
     out.print(render_growth(read, shown))
+    hint = "" if filters.language else language_hint(shown, measure)
+    if hint:
+        out.print(f"{hint}\n")
     out.print(render_top(shown, measure, number), crop=False)
 
 

@@ -11,8 +11,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
+from arenascope.profiles.stack_titles import is_for_others
 from arenascope.render.terminal import Uncut
-from arenascope.wire.profile import IN_BYTES, rows
+from arenascope.wire.profile import IN_BYTES, INTERPRETED, rows
 from arenascope.wire.profile_json import UNSAMPLED, unrecorded
 
 if TYPE_CHECKING:
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from arenascope.wire.profile import Profile
+    from arenascope.wire.profile import FunctionRow, Profile, Site
     from arenascope.wire.profile_json import ReadProfile
 
 IN_USE: Final = ("inuse_objects", "inuse_space")
 ALLOCATED: Final = "alloc_space"
 SMALLEST_SHARE: Final = 100  # of what is less than one part in so many, the tree has the number alone
+# Functions in which a program or a thread begins.
+OF_EACH_PROGRAM: Final = frozenset(
+    {
+        *("main", "_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main"),
+        *("start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"),
+    }
+)
 INDENTATION: Final = 4  # columns of a level of the tree
 ROOM: Final = 40  # columns that a line of the tree has at least
 
@@ -69,7 +77,7 @@ def render_head(read: ReadProfile) -> Text:
 
 def render_top(profile: Profile, measure: str, shown: int, *, what: str = "function", compared: bool = False) -> Group:
     """The functions: what each allocates itself (flat), and with all that it calls (cum). `compared`: a difference."""
-    found = [row for row in rows(profile.sites, measure) if row.cum or row.flat]
+    found = [row for row in _in_order(profile.sites, measure) if row.cum or row.flat]
     if not found:
         return Group(f"No function has more or less {measure}." if compared else _nothing(profile, measure))
     total = sum(abs(site.values.get(measure, 0)) for site in profile.sites)
@@ -92,6 +100,47 @@ def render_top(profile: Profile, measure: str, shown: int, *, what: str = "funct
     if len(found) > shown:
         parts.append(f"and {count(len(found) - shown)} more {what}s (--number)")
     return Group(*parts)
+
+
+def _in_order(sites: Sequence[Site], measure: str) -> list[FunctionRow]:
+    """The functions, first those that have most themselves; what allocates for its caller has nothing itself.
+
+    Of functions that have the same, what every program has, or what allocates for others, comes last, and of a chain of
+    calls the innermost first.
+    """
+    depths: dict[str, int] = {}
+    found = {row.name: row for row in rows(sites, measure)}
+    for site in sites:
+        names = list(dict.fromkeys(site.names()))
+        for depth, name in enumerate(names):
+            depths[name] = min(depth, depths.get(name, depth))
+        if names:
+            value, asks = site.values.get(measure, 0), next((n for n in names if not is_for_others(n)), names[0])
+            found[names[0]].flat -= value
+            found[asks].flat += value
+
+    def key(row: FunctionRow) -> tuple[int, bool, int, int, str]:
+        return -abs(row.flat), _says_nothing(row.name), -abs(row.cum), depths.get(row.name, 0), row.name
+
+    return sorted(found.values(), key=key)
+
+
+def _says_nothing(name: str) -> bool:
+    return name in OF_EACH_PROGRAM or is_for_others(name)
+
+
+def language_hint(profile: Profile, measure: str) -> str:
+    """Which option shows the program's own functions, where an interpreter's C functions stand in their place."""
+    total = sum(abs(site.values.get(measure, 0)) for site in profile.sites)
+    for language, title in INTERPRETED.items():
+        own = sum(
+            abs(site.values.get(measure, 0))
+            for site in profile.sites
+            if any(frame.language == language for frame in site.frames)
+        )
+        if own * 2 > total:
+            return f"Most was allocated for {title}: --language {language} shows the functions in {title} alone."
+    return ""
 
 
 def _nothing(profile: Profile, measure: str) -> str:
