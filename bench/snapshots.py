@@ -137,7 +137,7 @@ def watch(pid: str, polls: int, *words: str) -> Iterator[Figure]:
     """Its polls, as often as they may be."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", *words) as child,
+        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", "--budget=0.5%", *words) as child,
     ):
         limit = SNAPSHOTS + (POLLS if words else 0)
         yield Figure(f"{' '.join(('watch', *words))}: of a processor", share(child.pid, polls), "%", Limit(limit))

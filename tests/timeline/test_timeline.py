@@ -494,7 +494,7 @@ def test_old_polls_are_thinned_by_age() -> None:
 
 def test_ends_by_a_signal_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
-    command = [sys.executable, "-m", "arenascope", "watch", "-o", str(path), "--every", "100ms"]
+    command = [sys.executable, "-m", "arenascope", "watch", "-o", str(path), "--every", "100ms", "--budget", "0.5%"]
     with growing() as grows:
         for number, each in enumerate((signal.SIGTERM, signal.SIGINT)):
             with subprocess.Popen([*command, str(grows.pid)], stderr=subprocess.PIPE, text=True) as child:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Hashable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from arenascope.timeline import named_totals
 from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.retention import HOUR, SECOND, PollTime, surplus
 from arenascope.timeline.store import Poll
-from arenascope.watch.loop import SHARE, Deep, Watch
+from arenascope.watch.loop import FIRST, SHARE, Budget, Deep, Watch
 from arenascope.wire.how import How
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
@@ -90,6 +91,44 @@ def test_a_digest_with_types_is_compared(tmp_path: Path) -> None:
     assert arenascope("diff", f"{path}@last,1", f"{path}@last", "--graph").returncode == 3
 
 
+def test_the_first_minutes_may_cost_more() -> None:
+    """Unless the user says what all may cost."""
+    usual, given = Budget(None, 0.05), Budget(0.02)
+    assert (usual.begins, usual.share) == (True, 0.05)
+    usual._begun -= FIRST
+    assert (usual.begins, usual.share) == (False, SHARE)
+    assert (given.begins, given.share) == (False, 0.02)
+
+
+def test_a_watch_says_when_suspects_can_be_known(tmp_path: Path) -> None:
+    said: list[str] = []
+    with growing_by_type(0, 0, 300) as pid, opened(tmp_path / "timeline") as file:
+        Watch(file, group_of(pid), How(mode="freeze"), said.append, budget=Budget(None, 0.05)).poll(1e-6)
+    (words,) = said
+    assert (
+        "to stay below 5 % of a processor in the first 5.0 min (--budget); a leak suspect takes 10 polls, so" in words
+    )
+
+
+@pytest.mark.parametrize("share", ["5", "0%", "0.05%", "101%", "all", "-1%"])
+def test_a_budget_is_a_part_of_a_processor(tmp_path: Path, share: str) -> None:
+    refused = arenascope("watch", os.getpid(), "-o", tmp_path / "timeline", "--budget", share)
+    assert refused.returncode == 2
+    assert "is not a part of a processor" in refused.stderr
+    assert not (tmp_path / "timeline").exists()
+
+
+def test_types_that_were_asked_for_are_not_proposed(tmp_path: Path) -> None:
+    """After one poll, which has none: they come with the second."""
+    path = tmp_path / "timeline"
+    with growing_by_type(0, 0, 300) as pid:
+        done = arenascope("watch", pid, "-o", path, "--graph", "--for", "1ms", "--budget", "100%")
+    assert done.returncode == 0, done.stderr
+    words = arenascope("timeline", path).stdout
+    assert "types and owners were asked for, and no poll has them yet" in " ".join(words.split())
+    assert "watch --graph does this" not in words
+
+
 def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
     said: list[str] = []
     deep = Deep(How(graph=True), said.append)
@@ -102,9 +141,13 @@ def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
     assert deep.now(), "1 s is 0.25 % of 400 s"
     deep.plan(time.monotonic() - 399, 1.0, SHARE / 2, 40.0)
     assert not deep.now()
-    assert said == ["types and owners cost 1.0 s of processor time more: once in 6.7 min"]
+    assert said == [
+        "types and owners cost 1.0 s of processor time more: once in 6.7 min; a suspect among them takes 10, so 1.1 h"
+    ]
     deep.plan(time.monotonic(), 0.01, SHARE / 2, 40.0)
-    assert said[1:] == ["types and owners cost 10.0 ms of processor time more: in each poll"]
+    assert said[1:] == [
+        "types and owners cost 10.0 ms of processor time more: in each poll; a suspect among them takes 10, so 6.7 min"
+    ]
 
     path = tmp_path / "timeline"
     with growing_by_type(0, 0, 300) as pid, opened(path) as file:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from arenascope.api import Mode
 
 LEAST: Final = 1 << 20
+LEAST_SHARE, MOST_SHARE = 0.1, 100  # per cent
 EXAMPLE: Final = "peak,+64M,allocated=1G,rss=1G,cgroup=90%,oom,pressure=10ms"
 
 
@@ -40,6 +41,16 @@ def _bytes(_: click.Context, __: click.Parameter, value: str) -> int:
     if number < LEAST:
         raise click.BadParameter(f"{value} is not a size of at least 1M: write 190M")
     return number
+
+
+def _read_share(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """Per cent of a processor: 0.5%, 5%."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%", value)
+    if not match or not LEAST_SHARE <= float(match[1]) <= MOST_SHARE:
+        raise click.BadParameter(f"{value} is not a part of a processor from {LEAST_SHARE}% to {MOST_SHARE}%: write 5%")
+    return float(match[1]) / 100
 
 
 def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tuple[When, ...] | None:
@@ -65,6 +76,12 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
 )
 @click.option(
     "--for", "lasting", metavar="TIME", callback=read_seconds, help="End after this time: 24h. The default: never."
+)
+@click.option(
+    "--budget",
+    metavar="SHARE",
+    callback=_read_share,
+    help="Limit for what the polls cost, of a processor: 5%. The default: 5% in the first five minutes, then 0.5%.",
 )
 @click.option(
     "--max-size",
@@ -111,6 +128,7 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     output: str,
     every: float,
     lasting: float | None,
+    budget: float | None,
     max_size: int,
     dump_at: tuple[When, ...] | None,
     dumps: str | None,
@@ -124,14 +142,14 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> int:
     """Inspect processes again and again, and keep a timeline.
 
-    A snapshot every 10 seconds, or less often where it would cost more than 0.5 % of a processor. With --graph or
+    A snapshot every 10 seconds, or less often where it would cost more than --budget allows. With --graph or
     --objects, as many snapshots read all memory as half of this pays for. A process that is started again goes on as
     the next generation. Forks and workers are one group. Ctrl-C ends the watch.
     """
     from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
     from arenascope.watch.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
     from arenascope.watch.dump_triggered import TriggeredDumps  # noqa: PLC0415
-    from arenascope.watch.loop import Bell, Watch, boot_id  # noqa: PLC0415
+    from arenascope.watch.loop import FIRST_SHARE, Bell, Budget, Watch, boot_id  # noqa: PLC0415
     from arenascope.watch.triggers import Triggers  # noqa: PLC0415
     from arenascope.wire.arenadump_server import serving  # noqa: PLC0415
 
@@ -141,6 +159,8 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
     group = group_of(pid, name, cgroup)
     what = f"process {pid}" if pid else f"command {name}" if name else f"cgroup {cgroup}"
     about = {"watched": what, "arenascope": version(), "mode": mode, "max_pause": max_pause}
+    if graph or objects:
+        about["read"] = "all memory"
     how = How(mode, max_pause)
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
@@ -157,7 +177,8 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         store = TimelineStore(output, about, max_size, boot_id())
         closing.callback(store.close)
         deep = how._replace(graph=graph, objects=objects) if graph or objects else None
-        return Watch(store, group, how, say, triggered, deep).run(every, lasting, bell)
+        spend = Budget(budget, FIRST_SHARE if budget is None else None)
+        return Watch(store, group, how, say, triggered, deep, spend).run(every, lasting, bell)
 
 
 def _refuse_unprofiled(pid: str, mode: Mode, max_pause: str) -> None:

@@ -32,6 +32,8 @@ def names_words(timeline: Timeline, deep: Collection[int]) -> str | None:
     most = _most_snapshots(timeline, deep)
     if most >= LEAST_SNAPSHOTS:
         return None
+    if not most and timeline.about.get("read"):
+        return "types and owners were asked for, and no poll has them yet: the second poll is the first that may"
     if not most:
         return "types and owners were not recorded: arenascope watch --graph does this"
     words = f"they need {LEAST_SNAPSHOTS} snapshots of one process, and have {count(most)}"

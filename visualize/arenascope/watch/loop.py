@@ -15,6 +15,7 @@ from arenascope.humanize import duration, span
 from arenascope.profiles.site_digest import Stacks
 from arenascope.signals import waking
 from arenascope.timeline.store import NoRoomError, Poll
+from arenascope.timeline.trend import LEAST_SNAPSHOTS
 from arenascope.watch.poll import spent, take
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ POLL: Final = 1.0  # seconds between two questions whether a limit is met
 LONGEST: Final = 86400.0  # seconds that one wait lasts
 POLL_SHARE: Final = 0.001  # of a processor, that these questions cost at most
 SHARE: Final = 0.005  # of a processor
+FIRST_SHARE: Final = 0.05  # in the first minutes of a watch, when somebody waits for what it says
+FIRST: Final = 300.0  # seconds
 MOST: Final = 64  # processes of a poll: the largest
 ANNOUNCED: Final = 1.5  # the interval is said again when it has changed by this factor
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -82,6 +85,27 @@ class Bell:
                 alarms.heard(woke)
 
 
+class Budget:
+    """The part of a processor that a watch may take."""
+
+    def __init__(self, share: float | None = None, first: float | None = None) -> None:
+        """`share`: None for SHARE. `first`: the part in the first minutes; None: no other."""
+        self._share = share
+        self._first = first
+        self._begun = time.monotonic()
+
+    @property
+    def begins(self) -> bool:
+        """Whether these are the first minutes."""
+        return self._first is not None and time.monotonic() < self._begun + FIRST
+
+    @property
+    def share(self) -> float:
+        """The part now."""
+        share = SHARE if self._share is None else self._share
+        return max(share, self._first or 0.0) if self.begins else share
+
+
 class Pace:
     """Tells the user when polls come less often than was asked for, and why."""
 
@@ -90,14 +114,17 @@ class Pace:
         self._say: Final = say
         self._announced = 0.0
 
-    def tell(self, every: float, interval: float, cost: float, share: float = SHARE) -> None:
-        """After a poll that cost so much processor time, in seconds. `share`: of a processor, that polls may cost."""
+    def tell(self, every: float, interval: float, cost: float, share: float = SHARE, more: str = "") -> None:
+        """After a poll that cost so much processor time, in seconds. `share`: of a processor, that polls may cost.
+
+        `more`: what else is said of a longer interval.
+        """
         announced = self._announced or every
         if interval > announced * ANNOUNCED or interval < announced / ANNOUNCED:
             self._announced = interval
             words = f"a poll costs {duration(cost * 1000)} of processor time: one in {span(interval)}"
             below = f", and not in {span(every)}, to stay below {100 * share:g} % of a processor"
-            self._say(words + (below if interval > every else ", as was asked for"))
+            self._say(words + (below + more if interval > every else ", as was asked for"))
 
 
 class Deep:
@@ -126,7 +153,8 @@ class Deep:
         if every > self._announced * ANNOUNCED or every < self._announced / ANNOUNCED:
             self._announced = every
             words = f"types and owners cost {duration(added * 1000)} of processor time more: "
-            self._say(words + ("in each poll" if every <= interval else f"once in {span(every)}"))
+            suspects = f"; a suspect among them takes {LEAST_SNAPSHOTS}, so {span(LEAST_SNAPSHOTS * every)}"
+            self._say(words + ("in each poll" if every <= interval else f"once in {span(every)}") + suspects)
 
 
 class Watch:
@@ -140,11 +168,13 @@ class Watch:
         say: Callable[[str], None],
         triggered: TriggeredDumps | None = None,
         deep: How | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`say`: tells the user a line. `triggered`: keeps dumps.
 
         `deep`: how to take snapshots that read all memory, which come less often.
         """
+        self._budget = budget or Budget()
         self.store, self.group, self.how, self.say, self.triggered = store, group, how, say, triggered
         self.deep = Deep(deep, say) if deep else None
         self.generation, self.before = store.last()
@@ -219,16 +249,23 @@ class Watch:
         usual = self._usual(cost + self._storing, deep)
         interval = self._interval(every, usual)
         if deep:
-            deep.plan(started, cost + self._storing - usual, SHARE - usual / interval, interval)
+            deep.plan(started, cost + self._storing - usual, self._budget.share - usual / interval, interval)
         elif self.deep and taken:
             self.deep.usual = usual
-        self._pace.tell(every, interval, usual, self._share)
+        self._pace.tell(every, interval, usual, self._share, self._words_of_budget(interval))
         return interval
 
     @property
     def _share(self) -> float:
         """Returns the share of a processor that polls without types and owners may cost."""
-        return SHARE / 2 if self.deep else SHARE
+        return self._budget.share / 2 if self.deep else self._budget.share
+
+    def _words_of_budget(self, interval: float) -> str:
+        """How long that holds, how to change it, and when the first leak suspect can be known."""
+        first = f" in the first {span(FIRST)}" if self._budget.begins else ""
+        return (
+            f"{first} (--budget); a leak suspect takes {LEAST_SNAPSHOTS} polls, so {span(LEAST_SNAPSHOTS * interval)}"
+        )
 
     def _interval(self, every: float, cost: float) -> float:
         return max(every, cost / self._share)
