@@ -9,7 +9,6 @@
 #include "agent/profile_session.h"
 #include "agent/signal_mask.h"
 #include "agent/signals.h"
-#include "agent/trim.h"
 #include "agent/worker.h"
 #include "control/protocol.h"
 

@@ -2,7 +2,7 @@
 #include "agent/own_snapshot.h"
 #include "malloc/find.h"
 #include "target/procfs.h"
-#include "trim/lock.h"
+#include "trim/trim.h"
 
 // The deadline for an arena's lock. A thread that holds the lock for longer is stopped by a tracer, or waits for the agent in a
 // signal handler that interrupted malloc. The arena is read without its lock then.

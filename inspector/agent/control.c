@@ -5,7 +5,6 @@
 #include "agent/own_process.h"
 #include "agent/policy.h"
 #include "agent/profile_session.h"
-#include "agent/trim.h"
 #include "control/protocol.h"
 #include "target/procfs.h"
 

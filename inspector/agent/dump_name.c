@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/dump_name.h"
+#include "agent/own_snapshot.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/own_snapshot.h"
 #include "agent/agent.h"
-#include "agent/dump_name.h"
 #include "agent/log.h"
 #include "agent/own_process.h"
 #include "dump/dump.h"

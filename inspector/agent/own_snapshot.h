@@ -6,6 +6,10 @@
 #include "base/error.h"
 #include "snapshot/snapshot.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 // Locks each arena while a snapshot walks it, so that malloc does not change the arena meanwhile.
 struct as_arena_locks {
     uint64_t arena;      // address of the arena that is locked now; 0: none
@@ -40,3 +44,11 @@ void as_agent_dump_requested(void);
 
 // The snapshot's totals, as the public struct. `out->size` says how much of it the caller knows.
 void as_agent_summary(const struct as_agent_snapshot *snapshot, struct arenascope_summary *out);
+
+// The names of dumps: a pattern, which is filled in for each dump.
+
+// Fills in a pattern: %p the pid, %t the seconds since the epoch, %n `count`, %e the program's name, %% a percent sign;
+// anything else stays as it is. False when it does not fit.
+bool as_pattern_expand(const char *pattern, uint32_t count, char *out, size_t size);
+// Makes a pattern absolute, by the current directory. False when it does not fit.
+bool as_pattern_resolve(const char *pattern, char *out, size_t size);

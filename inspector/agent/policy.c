@@ -5,7 +5,6 @@
 #include "agent/policy.h"
 #include "agent/agent.h"
 #include "agent/log.h"
-#include "agent/trim.h"
 #include "target/procfs.h"
 
 #include <stdio.h>

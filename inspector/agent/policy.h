@@ -4,6 +4,7 @@
 
 #include "arenascope.h"
 #include "base/error.h"
+#include "trim/trim.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,3 +35,13 @@ bool as_policy_statistics(struct arenascope_policy_stats *out);
 // Reads $ARENASCOPE_TRIM: "every=60s,min=64M,percent=20,pressure=10ms,idle=30s,distance=1m,backoff=50,deep,max-hold=5ms", any
 // of these; "1": the defaults that docs/arenascope.7 names.
 bool as_policy_parse(const char *text, struct arenascope_policy *out, struct as_error *err);
+
+// A trim of this process, and its forecast, with the options and results of the public API.
+
+// Trims this process. `options` NULL: as malloc_trim(0). `arenas` may be NULL; else the caller frees it (as_trim_free), also after
+// a failure.
+bool as_agent_trim(const struct arenascope_trim_options *options, struct arenascope_trim_result *result,
+                   struct as_trim_outcome *arenas, struct as_error *err);
+// What a trim would return, arena by arena. The caller frees `arenas`, as above.
+bool as_agent_forecast(const struct arenascope_trim_options *options, struct as_trim_outcome *arenas,
+                       struct as_error *err);

@@ -6,8 +6,8 @@
 // sent to a thread, else to the process, as this thread may end before.
 #include "agent/signals.h"
 #include "agent/agent.h"
-#include "agent/dump_name.h"
 #include "agent/log.h"
+#include "agent/own_snapshot.h"
 #include "agent/worker.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "agent/trim.h"
 #include "agent/own_process.h"
+#include "agent/policy.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "cli/graph_command.h"
 #include "cli/humanize.h"
 #include "cli/not_searched.h"
-#include "graph/section_types.h"
+#include "graph/section_owners.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/enum_names.h"
 
-#include "libc/libc.h"
-#include "model/view.h"
-
 #include <stddef.h>
 
 #define NAME_OF(table, index) ((index) < sizeof(table) / sizeof((table)[0]) ? (table)[index] : NULL)

@@ -4,7 +4,6 @@
 #include "cli/humanize.h"
 #include "config.h"
 #include "debuginfo/demangle.h"
-#include "graph/section_records.h"
 #include "recognisers/recognisers.h"
 
 #include <inttypes.h>

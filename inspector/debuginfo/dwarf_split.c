@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config.h"
 
-#include "debuginfo/dwarf_split.h"
+#include "debuginfo/dwarf_files.h"
 
 #ifdef HAVE_LIBDW
 

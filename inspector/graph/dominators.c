@@ -3,7 +3,6 @@
 // SEMI-NCA). All arrays but `number` are by place, so that most steps go to neighbours.
 #include "graph/dominators.h"
 #include "base/memory.h"
-#include "graph/interpreter_reach.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/workers.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the first unit of an edge has the lowest bits"

@@ -11,6 +11,7 @@
 #include "graph/tls.h"
 #include "graph/typing.h"
 #include "graph/vtables.h"
+#include "model/store.h"
 #include "snapshot/snapshot_options.h"
 
 // A CPython's own roots as one owner: the variables of its program or library, and words of threads that lead to its own structures.
@@ -94,3 +95,9 @@ void as_way_free(struct as_way *p);
 // Takes out the edges from unused room to chunks that roots reach without any of these: owners, dominators and ways are found without
 // them. What is reached, and what is lost, stays the same. To be called after types are found. False: AS_NO_MEMORY.
 bool as_graph_leave_unused(struct as_graph *g, struct as_error *err);
+
+// A graph as the records of a dump: types, owners, leaks, and what keeps pages. Sums and names, no contents of memory.
+
+// Fills in the store's graph and graph_*, once the target runs on. `s` has the heaps and pages of the same snapshot, `t` its threads.
+// False: AS_NO_MEMORY.
+bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph/index.h"
-#include "base/align.h"
 #include "base/memory.h"
 #include "base/sort.h"
-
-#include <string.h>
 
 // Heaps that are farther apart than this are in two clusters: a cluster's table has 4 bytes for each 64 KiB.
 static const uint64_t FAR = UINT64_C(1) << 36;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "base/memory.h"
-#include "graph/section_types.h"
+#include "graph/section_owners.h"
 
 bool as_keys_open(struct as_keys *k, uint32_t most, struct as_error *err)
 {

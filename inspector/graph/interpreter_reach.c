@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "graph/interpreter_reach.h"
 #include "base/memory.h"
+#include "graph/dominators.h"
 #include "graph/mark.h"
 
 struct precise_search {

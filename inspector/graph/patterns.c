@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "graph/patterns.h"
-#include "base/align.h"
 #include "base/memory.h"
 
 #include <string.h>

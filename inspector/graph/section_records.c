@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "graph/section_records.h"
 #include "graph/graph.h"
 #include "graph/section_owners.h"
 

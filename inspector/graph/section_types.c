@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "graph/section_types.h"
 #include "base/memory.h"
 #include "base/workers.h"
 #include "graph/parallel.h"
+#include "graph/section_owners.h"
 #include "graph/types.h"
 
 #include <stdlib.h>

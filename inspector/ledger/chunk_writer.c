@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ledger/chunks.h"
+#include "ledger/builder.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Counts every chunk of a heap onto the pages that it touches, as the chunks stream by: what is where, which pages a trim
 // would return, which chunks are pins.
-#include "ledger/chunks.h"
 #include "base/align.h"
 #include "base/memory.h"
+#include "ledger/builder.h"
 #include "malloc/trim_rules.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ledger/evidence.h"
+#include "ledger/ledger.h"
 
 #include <string.h>
 

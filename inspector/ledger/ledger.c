@@ -3,7 +3,6 @@
 // them (chunks.c), and adds every page to the rows.
 #include "ledger/ledger.h"
 #include "base/align.h"
-#include "ledger/chunks.h"
 #include "malloc/trim_rules.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/arenas.h"
 #include "base/cycle.h"
+#include "malloc/find.h"
 #include "malloc/heaps.h"
 
 #include <string.h>

@@ -2,8 +2,7 @@
 #include "malloc/fastbins.h"
 #include "base/cycle.h"
 #include "base/sort.h"
-#include "malloc/heaps.h"
-#include "malloc/page_cache.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
 #include <sys/random.h>

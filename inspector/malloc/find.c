@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/find.h"
-#include "malloc/arenas.h"
 #include "malloc/segments.h"
 
 #include <string.h>

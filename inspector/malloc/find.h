@@ -72,3 +72,29 @@ void as_lost_candidate_add(struct as_heaps *h, const struct as_arena *arena, uin
 // Reads one arena and its heaps anew, now that its lock is held, and puts them in the place of those that as_heaps_find saw a
 // while ago, from heaps.items[first] on. *done: false where that cannot be read, and is left as it was. False: AS_NO_MEMORY.
 bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, bool *done, struct as_error *err);
+
+// malloc_state and malloc_par: the circular list of arenas, and the tunables in force.
+
+// Reads mp_ and arena after arena of one libc into h->pars and h->arenas. What cannot be read is a fault. AS_NO_MEMORY.
+bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *err);
+
+// An arena that was never used has its own bin as its top (initial_top), whose "size" is no size.
+static inline bool as_is_initial_top(const struct as_libc *libc, uint64_t arena, uint64_t top)
+{
+    return top - arena < (uint64_t)libc->layout.state.size;
+}
+
+// True when an arena's lock is held right now. From outside this is only half the truth: a
+// single-threaded process does not lock.
+bool as_arenas_locked(struct as_target *t, const struct as_malloc *m);
+
+// One arena's part of all that was found, for a worker of its own, and what the worker made of it put back.
+
+// One arena's part of `h` for a worker of its own: out->heaps are the `count` of them from index `first` on, its spans (where
+// the walk may change them), faults and budgets are its own; all else is h's, which the worker may read, and its arena. Not to
+// be freed but by as_heaps_join. AS_NO_MEMORY.
+bool as_heaps_split(const struct as_heaps *h, uint32_t arena, size_t first, size_t count, struct as_heaps *out,
+                    struct as_error *err);
+// Puts what the walk made of such a part back in place of the `count` heaps from index `first` on, and frees it. The parts of
+// arenas are joined in their order, so that index is also where the arena's heaps begin in the store. AS_NO_MEMORY.
+bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size_t count, struct as_error *err);

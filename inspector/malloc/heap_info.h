@@ -5,6 +5,7 @@
 #include "base/align.h"
 #include "libc/libc.h"
 #include "malloc/chunk.h"
+#include "target/target.h"
 
 struct as_heap_info {
     uint64_t ar_ptr, prev, size, mprotect_size;
@@ -37,4 +38,18 @@ static inline const char *as_heap_info_fault(const struct as_heap_info *info, co
     if (as_heap_first_chunk(libc, heap, arena, heap_max) > heap + info->size)
         return "a heap is smaller than its header";
     return NULL;
+}
+
+// Mappings that can hold malloc's memory: brk and mmap give it private and anonymous.
+
+// NULL is none.
+static inline bool as_is_private_anonymous(const struct as_mapping *m)
+{
+    return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_SHARED);
+}
+
+// As malloc got it. (A program may protect pages of its own blocks later.)
+static inline bool as_is_writable_anonymous(const struct as_mapping *m)
+{
+    return as_is_private_anonymous(m) && (m->prot & AS_PROT_WRITE);
 }

@@ -2,8 +2,8 @@
 #include "base/align.h"
 #include "base/sort.h"
 #include "malloc/find.h"
+#include "malloc/heap_info.h"
 #include "malloc/heaps.h"
-#include "malloc/mappings.h"
 
 #include <string.h>
 

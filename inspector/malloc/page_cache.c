@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/page_cache.h"
 #include "base/memory.h"
+#include "malloc/tcache.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "base/align.h"
-#include "malloc/arenas.h"
 #include "malloc/find.h"
 #include "malloc/heaps.h"
 #include "malloc/segments.h"

@@ -5,8 +5,6 @@
 #include "malloc/segments.h"
 #include "malloc/chain.h"
 #include "malloc/heap_info.h"
-#include "malloc/heaps.h"
-#include "malloc/mappings.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/tcache.h"
 #include "base/cycle.h"
-#include "malloc/heaps.h"
 
 #include <string.h>
 

@@ -3,8 +3,22 @@
 #pragma once
 
 #include "base/align.h"
+#include "base/error.h"
 #include "malloc/heaps.h"
-#include "malloc/page_cache.h"
+#include "target/target.h"
+
+// Small reads at scattered places, as the lists of free chunks ask for: a page cache in front of the target.
+struct as_page_cache {
+    struct as_target *target;
+    uint64_t *tags; // address of the page in each slot, plus one; 0: empty
+    uint8_t *pages;
+};
+
+bool as_page_cache_open(struct as_page_cache *p, struct as_target *t, struct as_error *err);
+void as_page_cache_close(struct as_page_cache *p);
+
+// Copies `length` bytes (through the cache where they lie in one page); false when they cannot be read.
+bool as_page_cache_read(struct as_page_cache *p, uint64_t address, void *out, size_t length);
 
 enum { AS_TCACHE_BYTES = 1024 }; // no tcache_perthread_struct is larger; the largest known has 760
 

@@ -7,7 +7,6 @@
 #include "base/sort.h"
 #include "malloc/chain.h"
 #include "malloc/find.h"
-#include "malloc/heaps.h"
 #include "malloc/tcache.h"
 
 #include <string.h>

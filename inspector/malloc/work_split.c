@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/work_split.h"
+#include "malloc/find.h"
 #include "malloc/heaps.h"
 
 #include <string.h>

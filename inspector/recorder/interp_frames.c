@@ -3,7 +3,6 @@
 #include "recorder/hot_path.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 enum { FORGET_MS = 10, NEAR_FUNCTIONS = 64 };

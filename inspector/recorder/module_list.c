@@ -4,7 +4,7 @@
 #include "recorder/interpreters.h"
 #include "recorder/recorder.h"
 
-#include "unwind/cache.h"
+#include "unwind/table.h"
 
 #include <limits.h>
 #include <linux/futex.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/work_split.h"
+#include "malloc/find.h"
 #include "snapshot/steps.h"
-#include "snapshot/worker.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "snapshot/snapshot.h"
 #include "base/memory.h"
-#include "ledger/chunks.h"
+#include "ledger/builder.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 #include "malloc/find.h"
@@ -10,7 +10,6 @@
 #include "profile/head.h"
 #include "profile/read.h"
 #include "snapshot/steps.h"
-#include "snapshot/stop_plan.h"
 
 #include <inttypes.h>
 #include <sched.h>

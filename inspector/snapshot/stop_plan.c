@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/stop_plan.h"
-#include "malloc/arenas.h"
+#include "malloc/find.h"
+#include "snapshot/steps.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "snapshot/worker.h"
 #include "base/sort.h"
 #include "malloc/heaps.h"
 #include "malloc/segments.h"
 #include "malloc/walk.h"
+#include "snapshot/steps.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/number_map.h"
 #include "symbolize/functions.h"
-#include "symbolize/place.h"
+#include "symbolize/lines.h"
 
 struct as_places_module;
 

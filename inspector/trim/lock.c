@@ -2,7 +2,7 @@
 // The protocol (nptl/lowlevellock.c, sysdeps/nptl/lowlevellock.h, the same from 2.17 to 2.44): 0 free, 1 taken, 2 taken and
 // somebody may wait. Taking it: 0 to 1, else exchange with 2 until it was 0, waiting on 2. Giving it back: exchange with 0, and
 // wake one if it was 2. All waits are private to the process.
-#include "trim/lock.h"
+#include "trim/trim.h"
 
 #include <errno.h>
 #include <linux/futex.h>

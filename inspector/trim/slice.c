@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // One hold of an arena's lock: takes it, reads what the arena is now, and gives it back in time.
-#include "malloc/arenas.h"
+#include "malloc/find.h"
 #include "malloc/heap_info.h"
-#include "malloc/mappings.h"
 #include "target/procfs.h"
-#include "trim/lock.h"
 #include "trim/pages.h"
 #include "trim/pass.h"
+#include "trim/trim.h"
 
 #include <sys/syscall.h>
 #include <time.h>

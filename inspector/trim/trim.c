@@ -2,7 +2,7 @@
 // A trim from beginning to end: arena after arena, each forecast, given back, and asked after at the kernel's.
 #define _GNU_SOURCE
 #include "trim/trim.h"
-#include "malloc/arenas.h"
+#include "malloc/find.h"
 #include "target/procfs.h"
 #include "trim/pages.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Without the C library's stdio and as_output, which format: a process may be inspected while any of its threads hold their locks.
 #define _GNU_SOURCE
-#include "unwind/cache.h"
+#include "unwind/table.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "unwind/unwind_modules.h"
 #include "base/align.h"
 #include "base/memory.h"
-#include "unwind/cache.h"
+#include "unwind/table.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "graph/dominators.h"
 #include "graph/graph.h"
 #include "graph/leaks.h"
-#include "graph/section_records.h"
 #include "graph/type_tree.h"
 #include "ledger/ledger.h"
 #include "recognisers/recognisers.h"

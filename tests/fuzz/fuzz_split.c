@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "debuginfo/dwarf_split.h"
+#include "debuginfo/dwarf_files.h"
 #include "debuginfo/dwarf_types.h"
 #include "libc/sources.h"
 

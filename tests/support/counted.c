@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/counted.h"
 
-#include "ledger/chunks.h"
+#include "ledger/builder.h"
 
 // The records that the ledger writes into (snapshot/finders_to_records.c).
 static void make_records(struct counted *c, const struct as_target *t)

@@ -2,7 +2,6 @@
 // What the finders and the walk make of a mock: all of it, in the order in which a snapshot asks (snapshot/worker.c).
 #pragma once
 
-#include "malloc/arenas.h"
 #include "malloc/chain.h"
 #include "malloc/fastbins.h"
 #include "malloc/find.h"

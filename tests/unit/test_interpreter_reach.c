@@ -2,7 +2,6 @@
 // What an interpreter surely holds, and the dominator tree without the edges that own nothing of it: random graphs of chunks and objects,
 // against plain searches and what is reached after the removal of each node.
 #include "graph/dominators.h"
-#include "graph/interpreter_reach.h"
 #include "support/check.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 // Tables of this process's modules, intact and damaged, and the files in which they are kept.
 #define _GNU_SOURCE
 #include "support/check.h"
-#include "unwind/cache.h"
 #include "unwind/rule.h"
+#include "unwind/table.h"
 #include "unwind/unwind_modules.h"
 
 #include <elf.h>

@@ -4,7 +4,6 @@
 // of a processor. The snapshot that meets a condition is the dump.
 #include "agent/preload/dump_at.h"
 #include "agent/agent.h"
-#include "agent/dump_name.h"
 #include "agent/log.h"
 #include "agent/own_snapshot.h"
 #include "agent/policy.h"

@@ -5,7 +5,6 @@
 
 #include "cli/enum_names.h"
 #include "cli/json.h"
-#include "ledger/evidence.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 

@@ -8,7 +8,6 @@
 #include "recorder/ruby/ruby.h"
 #include "recorder/code_objects.h"
 
-#include <pthread.h>
 #include <string.h>
 
 // A VM has three mutexes before its objspace. The table has those of x86-64.

@@ -3,8 +3,6 @@
 // target's memory cgroup. At most that is all of its private memory: how fast it writes does not matter then. It is no proof against other
 // processes of the cgroup, nor against what the target allocates meanwhile: clone_watch.c is.
 #include "target/process/clone/clone_room.h"
-#include "target/process/read/live_process.h"
-#include "target/process/read/room.h"
 
 #include <stdio.h>
 
