@@ -30,6 +30,7 @@ pytestmark = pytest.mark.check
 TRIM = {
     "schema": "arenascope.trim/1",
     "pid": 42,
+    "agent_version": None,
     "injected": False,
     "agent_resident": None,
     "trimmed": False,
@@ -37,6 +38,7 @@ TRIM = {
     "forecast": 4096,
     "returned": None,
     "returned_swap": None,
+    "released": None,
     "longest_hold_ms": None,
     "max_hold_ms": 5,
     "elapsed_ms": None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a trim did, or would do: schema "arenascope.trim/1" (docs/injection.md), as arenadump prints it.
+"""What a trim did, or would do: schema "arenascope.trim/1", as arenadump prints it.
 
 What is not known, or does not apply, is None.
 """
@@ -16,6 +16,7 @@ SCHEMA: Final = "arenascope.trim/1"
 class TrimmedArena(NamedTuple):
     """An arena before the trim, and what came back of it. Bytes and milliseconds."""
 
+    index: int  # type: ignore[assignment]  # Its place in malloc's list.
     name: str
     address: str
     resident: Optional[int]
@@ -26,25 +27,30 @@ class TrimmedArena(NamedTuple):
 
 
 class Trim(NamedTuple):
-    """What a trim did, or would do: `arenadump trim` (docs/trim.md). Times are in milliseconds."""
+    """What a trim did, or would do: `arenadump trim` (docs/trim.md). Times are in milliseconds.
 
-    pid: int
-    injected: bool
-    agent_resident: Optional[int]
-    trimmed: bool  # else it is a forecast only
-    deep: bool
-    forecast: Optional[int]
-    returned: Optional[int]
-    returned_swap: Optional[int]
-    longest_hold_ms: Optional[float]
-    max_hold_ms: Optional[float]
-    elapsed_ms: Optional[float]
-    cpu_ms: Optional[float]
-    skipped_arenas: Optional[int]
-    watched_ms: Optional[float]
-    faulted_back: Optional[int]
-    minor_faults: Optional[int]
-    note: Optional[str]
+    null: unknown, or not applicable.
+    """
+
+    pid: int  # The process.
+    agent_version: Optional[str]  # The version of the agent in it.
+    injected: bool  # Whether this command loaded the agent.
+    agent_resident: Optional[int]  # Bytes that the agent has in memory.
+    trimmed: bool  # false: a forecast, or the agent was not loaded because little would come back.
+    deep: bool  # A deep trim.
+    forecast: Optional[int]  # Bytes that were expected.
+    returned: Optional[int]  # Bytes of memory that came back.
+    returned_swap: Optional[int]  # Bytes of swap that came back.
+    released: Optional[int]  # Bytes passed to madvise. null: also for malloc_trim.
+    longest_hold_ms: Optional[float]  # The longest time for which an arena was locked.
+    max_hold_ms: Optional[float]  # The limit for it.
+    elapsed_ms: Optional[float]  # Wall-clock time.
+    cpu_ms: Optional[float]  # Processor time.
+    skipped_arenas: Optional[int]  # Arenas that were left out.
+    watched_ms: Optional[float]  # How long --watch waited.
+    faulted_back: Optional[int]  # Bytes that were resident again after it: at most so many.
+    minor_faults: Optional[int]  # Page faults of the process while --watch waited.
+    note: Optional[str]  # What is missing, or not exact.
     arenas: tuple[TrimmedArena, ...]
 
 
