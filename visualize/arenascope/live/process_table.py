@@ -18,6 +18,7 @@ from arenascope.processes import PROC, Process, all_processes, cgroups_of
 from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still
 from arenascope.wire import commands
+from arenascope.wire.json_types import Unsigned  # noqa: TC001 - the schema is made from it
 from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
@@ -91,12 +92,12 @@ class Entry:
 class Census(NamedTuple):
     """Who is there."""
 
-    processes: int  # that have memory of their own
-    denied: int
-    failed: int
-    waiting: int
-    kernel_threads: int
-    zombies: int
+    processes: Unsigned  # With memory of their own, whatever the filter.
+    denied: Unsigned
+    failed: Unsigned
+    waiting: Unsigned
+    kernel_threads: Unsigned
+    zombies: Unsigned
 
 
 def user_name(uid: int | None) -> str:

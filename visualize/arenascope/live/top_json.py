@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 from arenascope.coverage import SHORT
 from arenascope.humanize import time_words
 from arenascope.live.columns import taken, totals
-from arenascope.live.process_table import Standing, user_name
+from arenascope.live.process_table import Census, Standing, user_name
 from arenascope.wire.json_encode import encode
 from arenascope.wire.json_types import Bounds, Time, Unsigned, inline
 
@@ -17,20 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arenascope.live.columns import Listed, Quantity
-    from arenascope.live.process_table import Census, Entry, Figures
+    from arenascope.live.process_table import Entry, Figures
 
 SCHEMA: Final = "arenascope.top/1"
-
-
-class TopCensus(NamedTuple):
-    """Who is there."""
-
-    processes: Unsigned  # With memory of their own, whatever the filter.
-    denied: Unsigned
-    failed: Unsigned
-    waiting: Unsigned
-    kernel_threads: Unsigned
-    zombies: Unsigned
 
 
 class TopSum(NamedTuple):
@@ -110,18 +99,18 @@ class Top(NamedTuple):
     """What processes hold, and what would come back: `arenascope top --once`."""
 
     time: Time  # When this was printed, UTC.
-    census: TopCensus
+    census: Census
     total: TopTotal
     groups: Optional[tuple[TopGroup, ...]]  # With --group: in the order asked for. null: without.
     processes: tuple[TopProcess, ...]  # In the order asked for.
 
 
-def to_json(lines: "Sequence[Listed]", census: "Census") -> dict[str, Any]:
+def to_json(lines: "Sequence[Listed]", census: Census) -> dict[str, Any]:
     """All of it. `lines`: of processes or of groups, in their order."""
     entries = [entry for line in lines for entry in line.members]
     made = Top(
         time=time_words(time.time_ns()),
-        census=TopCensus(*census),
+        census=census,
         total=TopTotal(_sums(totals(entries)), len(entries), taken(entries)),
         groups=None if all(line.entry for line in lines) else tuple(_group(line) for line in lines),
         processes=tuple(_process(entry) for entry in entries),
