@@ -3,6 +3,7 @@
 #include "malloc/tcache.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum {
     NEAR = 4096,     // libc's TLS is almost always this close to the thread pointer
@@ -77,24 +78,32 @@ static bool is_threads_tcache(const struct as_heaps *h, uint64_t word)
     return false;
 }
 
-// Whether all pages of [start, end) can be read without becoming resident by it: the page map says nothing of files. A core has a page
-// of a file, as a rule, only where the program wrote to it.
-static bool is_resident(const struct as_heaps *h, uint64_t start, uint64_t end)
+// Reads bytes of libc that do not change. Pages of a file that are not in memory would become resident by being read: the file itself has
+// them, as no page is a copy then. A clone has no page of a file at first; the file of a core may be another build.
+static bool read_constant(const struct as_heaps *h, const struct as_mapping *m, uint64_t at, void *bytes, size_t size)
 {
     struct as_target *t = h->target;
     uint8_t residency[AS_TCACHE_BYTES / 4096 + 2];
-    start &= ~(uint64_t)(t->page_size - 1);
-    end = (end + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
+    bool resident = true, swapped = false;
+    uint64_t start = at & ~(uint64_t)(t->page_size - 1);
+    uint64_t end = (at + size + t->page_size - 1) & ~(uint64_t)(t->page_size - 1);
     if (!as_target_residency(t, start, end, residency, NULL))
         return false;
-    for (size_t i = 0; i < (end - start) / t->page_size; i++)
-        if (!(residency[i] & (AS_RES_PRESENT | AS_RES_UNKNOWN)))
-            return false;
-    return true;
+    for (size_t i = 0; i < (end - start) / t->page_size; i++) {
+        resident &= (residency[i] & (AS_RES_PRESENT | AS_RES_UNKNOWN)) != 0;
+        swapped |= (residency[i] & AS_RES_SWAPPED) != 0;
+    }
+    if (resident)
+        return as_target_read(t, at, bytes, size);
+    int fd = swapped || t->kind == AS_TARGET_CORE ? -1 : t->ops->open_file(t, m, NULL);
+    bool ok = fd >= 0 && pread(fd, bytes, size, (off_t)(m->offset + (at - m->start))) == (ssize_t)size;
+    if (fd >= 0)
+        close(fd);
+    return ok;
 }
 
 // From 2.43 on a thread's `tcache` is never null: at first it leads to a constant struct of libc's own, with no room for
-// anything. Where the struct is not in memory, the word fits as well as any pointer to a constant of libc.
+// anything. Where the struct cannot be read, the word fits as well as any pointer to a constant of libc.
 static enum verdict classify_dummy(const struct as_heaps *h, const struct as_libc *libc, uint64_t word)
 {
     const struct as_mapping *m = as_target_mapping_at(h->target, word);
@@ -104,7 +113,7 @@ static enum verdict classify_dummy(const struct as_heaps *h, const struct as_lib
         m->end - word < size ||
         strcmp(as_mapping_path(h->target, m), as_strings_at(&h->target->strings, libc->path)) != 0)
         return WRONG;
-    if (!is_resident(h, word, word + size) || !as_target_read(h->target, word, bytes, size))
+    if (!read_constant(h, m, word, bytes, size))
         return NOTHING;
     for (size_t i = 0; i < size; i++)
         if (bytes[i] != 0)

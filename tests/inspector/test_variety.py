@@ -218,3 +218,10 @@ def test_the_top_at_a_page(left: int, libc: debian.Libc, variety: Path, arenadum
         returned = before - harness.smaps(program.pid, "Anonymous")
         assert returned >= PAGE
         assert summary["forecast"]["malloc_trim"] == returned
+
+
+def test_a_child_whose_thread_has_no_tcache(libc: debian.Libc, variety: Path, arenadump: harness.Arenadump) -> None:
+    """From 2.43 on its word leads to a constant of libc: read from the file, of which the child has no page."""
+    tunables = "glibc.malloc.mmap_threshold=256:glibc.malloc.top_pad=1:glibc.malloc.mxfast=0"
+    options = "--threads 20 --seed 24 --operations 10 --biggest-log2 23"
+    take_snapshot(arenadump, libc, variety, tunables, options, fork=True)
