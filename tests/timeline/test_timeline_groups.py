@@ -194,7 +194,9 @@ def test_of_a_span_the_poll_with_types_stays() -> None:
 def test_the_command_has_the_options(tmp_path: Path) -> None:
     path = tmp_path / "timeline"
     with growing_by_type(0, 0, 300) as pid:
-        done = arenascope("watch", pid, "-o", path, "--graph", "--objects", "--every", "1s", "--for", "2s")
+        done = arenascope(
+            "watch", pid, "-o", path, "--graph", "--objects", "--every", "1s", "--for", "2s", "--budget=0.5%"
+        )
     assert done.returncode == 0, done.stderr
     assert len(intact(path).polls) >= 1
     assert "0.25 % of a processor" in done.stderr
