@@ -12,7 +12,7 @@
 enum { LINES = 30, TYPE_COLUMNS = 80 };
 
 static void put_json(const struct as_graph_snapshot *snapshot, const struct as_store *types,
-                     const struct as_not_searched *left)
+                     const struct as_type_records *records, const struct as_not_searched *left)
 {
     struct as_json j = {.out = stdout, .empty = true};
     as_json_object(&j, NULL);
@@ -27,6 +27,7 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_s
         as_json_bool(&j, "others", r->flags & AS_GRAPH_OTHERS);
         as_json_number(&j, "count", r->count);
         as_json_number(&j, "bytes", r->bytes);
+        as_json_address(&j, "example", as_graph_example(snapshot, records->examples.items[i]));
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
@@ -35,16 +36,19 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_s
 }
 
 static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types,
-                       const struct as_not_searched *left)
+                       const struct as_type_records *records, const struct as_not_searched *left)
 {
-    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], example[24];
     as_not_searched_print(left);
     as_graph_print_head(snapshot);
-    printf("\n%12s  %10s  %s\n", "chunks", "bytes", "type");
+    printf("\n%12s  %10s  %-18s  %s\n", "chunks", "bytes", "example", "type");
     for (size_t i = 0; i < types->graph_types.count && i < LINES; i++) {
         const struct as_graph_type_record *r = &types->graph_types.items[i];
         const char *name = r->flags & AS_GRAPH_OTHERS ? "other types" : as_strings_at(&types->strings, r->name);
-        printf("%12" PRIu64 "  %10s  %s\n", r->count, as_format_size(r->bytes, bytes),
+        const uint64_t address = as_graph_example(snapshot, records->examples.items[i]);
+        snprintf(example, sizeof example, "0x%" PRIx64, address);
+        printf("%12" PRIu64 "  %10s  %-18s  %s\n", r->count, as_format_size(r->bytes, bytes),
+               address == AS_UNKNOWN ? "" : example,
                name[0] ? as_safe_text(name, AS_GRAPH_NAME, TYPE_COLUMNS, true, text, sizeof text) : "type not known");
     }
     if (types->graph_types.count > LINES)
@@ -61,7 +65,7 @@ bool as_cmd_types(const struct as_options *o, struct as_error *err)
               as_type_records_make(&records, &types, &snapshot.graph, err);
     if (ok) {
         const struct as_not_searched left = as_not_searched_find(&snapshot, true);
-        o->json ? put_json(&snapshot, &types, &left) : print_text(&snapshot, &types, &left);
+        o->json ? put_json(&snapshot, &types, &records, &left) : print_text(&snapshot, &types, &records, &left);
         ok = as_not_searched_judge(&left, err);
     }
     as_type_records_free(&records);

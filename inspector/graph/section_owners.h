@@ -38,6 +38,7 @@ enum { AS_SECTION_NAME_BYTES = 1000 }; // bytes of a name in a dump, at most
 struct as_type_records {
     struct as_keys numbers;
     AS_VEC(uint32_t) of_number; // index in the store's graph_types
+    AS_VEC(uint32_t) examples;  // of each record: the node of its first chunk; AS_NO_NODE for that of all others
 };
 
 // Fills in the store's graph_types, without what they retain. Free the result in either case. False: AS_NO_MEMORY.

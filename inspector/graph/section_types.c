@@ -20,6 +20,7 @@ struct named {
     uint32_t name; // in the strings of `names`
     const char *evidence;
     uint64_t count, bytes;
+    uint32_t first;  // node: the first of its chunks
     uint32_t number; // its index in the list
     uint32_t record;
 };
@@ -50,8 +51,10 @@ static struct named *entry_of(struct type_names *n, const char *name, const char
         if (number == n->list.count) {
             struct named *added = as_vec_add(&n->list, NULL);
             if (added)
-                *added = (struct named){
-                    .number = number, .name = as_strings_add(&n->strings, name, NAME), .evidence = evidence};
+                *added = (struct named){.number = number,
+                                        .first = AS_NO_NODE,
+                                        .name = as_strings_add(&n->strings, name, NAME),
+                                        .evidence = evidence};
             return added;
         }
         struct named *known = &n->list.items[number];
@@ -60,28 +63,35 @@ static struct named *entry_of(struct type_names *n, const char *name, const char
     }
 }
 
+// The chunks in use of a type, and the first of them.
+struct counted_type {
+    struct as_tally tally;
+    uint32_t first; // node
+};
+
 // The types of the nodes [from, to), numbered in the order in which they are met.
 struct type_counts {
     const struct as_graph *graph;
     struct as_part nodes;
     struct as_keys numbers;
-    AS_VEC(struct as_tally) list; // by number: chunks in use
+    AS_VEC(struct counted_type) list; // by number
     struct as_error err;
     bool ok;
 };
 
-static bool add_tally(struct type_counts *c, uint32_t number, struct as_tally more, struct as_error *err)
+// Those with lower nodes come first.
+static bool add_counted(struct type_counts *c, uint32_t number, struct counted_type more, struct as_error *err)
 {
     if (number == AS_NO_KEY)
         return as_fail(err, AS_NO_MEMORY, "no memory for more than %d types", MOST_TYPES);
     if (number == c->list.count) {
-        struct as_tally *first = as_vec_add(&c->list, err);
-        if (!first)
-            return false;
-        *first = (struct as_tally){0};
+        struct counted_type *added = as_vec_add(&c->list, err);
+        if (added)
+            *added = more;
+        return added != NULL;
     }
-    c->list.items[number].count += more.count;
-    c->list.items[number].bytes += more.bytes;
+    c->list.items[number].tally.count += more.tally.count;
+    c->list.items[number].tally.bytes += more.tally.bytes;
     return true;
 }
 
@@ -90,16 +100,16 @@ struct known_number {
     uint32_t type, number;
 };
 
-static bool count_chunk(struct type_counts *c, struct known_number *known, uint32_t type, uint64_t size)
+static bool count_chunk(struct type_counts *c, struct known_number *known, uint32_t type, struct as_used_chunk chunk)
 {
     if (known->type == type + 1) {
-        struct as_tally *tally = &c->list.items[known->number];
+        struct as_tally *tally = &c->list.items[known->number].tally;
         tally->count++;
-        tally->bytes += size;
+        tally->bytes += chunk.size;
         return true;
     }
     *known = (struct known_number){type + 1, as_key_add(&c->numbers, type)};
-    return add_tally(c, known->number, (struct as_tally){1, size}, &c->err);
+    return add_counted(c, known->number, (struct counted_type){{1, chunk.size}, chunk.node}, &c->err);
 }
 
 static void *count_chunks(void *counts)
@@ -114,7 +124,7 @@ static void *count_chunks(void *counts)
     for (size_t count; c->ok && (count = as_used_some(&used, c->nodes.to, chunks)) > 0;)
         for (size_t i = 0; c->ok && i < count; i++) {
             uint32_t type = as_graph_type(c->graph, chunks[i].node);
-            c->ok = count_chunk(c, &known[type % KNOWN], type, chunks[i].size);
+            c->ok = count_chunk(c, &known[type % KNOWN], type, chunks[i]);
         }
     return NULL;
 }
@@ -124,7 +134,7 @@ static bool join_counts(struct type_counts *to, const struct type_counts *from, 
     if (!from->ok)
         return as_fail(err, from->err.code, "%s", from->err.text);
     for (size_t i = 0; i < from->list.count; i++)
-        if (!add_tally(to, as_key_add(&to->numbers, from->numbers.list.items[i]), from->list.items[i], err))
+        if (!add_counted(to, as_key_add(&to->numbers, from->numbers.list.items[i]), from->list.items[i], err))
             return false;
     return true;
 }
@@ -167,8 +177,10 @@ static bool name_types(struct type_names *n, const struct type_counts *counts, c
             entry_of(n, name ? name : "", name ? as_evidence_name(as_graph_type_evidence(g, type)) : NULL);
         if (!entry)
             return as_fail(err, AS_NO_MEMORY, "no memory for the names of types");
-        entry->count += counts->list.items[i].count;
-        entry->bytes += counts->list.items[i].bytes;
+        const struct counted_type *of = &counts->list.items[i];
+        entry->count += of->tally.count;
+        entry->bytes += of->tally.bytes;
+        entry->first = of->first < entry->first ? of->first : entry->first;
         n->of_number.items[n->of_number.count++] = (uint32_t)(entry - n->list.items);
     }
     return true;
@@ -221,13 +233,27 @@ static bool write_records(struct type_names *n, struct as_store *s, struct as_er
     return ok;
 }
 
+// None for that of all others.
+static bool note_examples(struct as_type_records *r, const struct type_names *n, const struct as_store *s,
+                          struct as_error *err)
+{
+    if (!as_vec_reserve(&r->examples, s->graph_types.count, err))
+        return false;
+    r->examples.count = s->graph_types.count;
+    for (size_t i = 0; i < n->list.count; i++) {
+        const uint32_t record = n->list.items[i].record;
+        r->examples.items[record] = record < MOST_RECORDS ? n->list.items[i].first : AS_NO_NODE;
+    }
+    return true;
+}
+
 bool as_type_records_make(struct as_type_records *r, struct as_store *s, const struct as_graph *g, struct as_error *err)
 {
     struct type_names names = {0};
     *r = (struct as_type_records){0};
     struct type_counts counts = {0};
     bool ok = count_types(&counts, g, err) && name_types(&names, &counts, g, err) && write_records(&names, s, err) &&
-              as_vec_reserve(&r->of_number, counts.list.count, err);
+              as_vec_reserve(&r->of_number, counts.list.count, err) && note_examples(r, &names, s, err);
     for (size_t i = 0; ok && i < counts.list.count; i++)
         r->of_number.items[r->of_number.count++] = names.list.items[names.of_number.items[i]].record;
     as_vec_free(&names.strings);
@@ -309,4 +335,5 @@ void as_type_records_free(struct as_type_records *r)
 {
     as_keys_close(&r->numbers);
     as_vec_free(&r->of_number);
+    as_vec_free(&r->examples);
 }

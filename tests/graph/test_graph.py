@@ -388,6 +388,19 @@ def test_types_are_those_of_owners_and_of_what_is_lost(program: Truth, arenadump
     assert WHEEL in arenadump.check("types", pid)
 
 
+def test_why_takes_the_example_of_a_type(program: Truth, arenadump: harness.Arenadump) -> None:
+    types = json.loads(arenadump.check("types", "--json", program.pid))["types"]
+    text = arenadump.check("types", program.pid)
+    reached = 0
+    for each in types:
+        found = json.loads(arenadump.check("why", program.pid, each["example"], "--json"))
+        assert found["address"] == each["example"]
+        assert f" {each['example']} " in text
+        assert not found["reached"] or found["path"][-1]["type"] == each["type"]
+        reached += found["reached"]
+    assert reached > 1
+
+
 def test_the_python_command(program: Truth, tmp_path: Path, arenadump: harness.Arenadump) -> None:
     os.environ["ARENASCOPE_ARENADUMP"] = str(arenadump.path)
     runner = CliRunner()

@@ -114,13 +114,14 @@ def _leak_kinds(facts: Leaks) -> Table:
 
 def render_types(facts: Types) -> Group:
     """The types that take most, and how much has none."""
-    table = _table(">chunks", ">bytes", ">share", "type", "evidence")
+    table = _table(">chunks", ">bytes", ">share", "example", "type", "evidence")
     for each in facts.types[:SHOWN_SUMS]:
         name = "other types" if each.others else printable(each.type) if each.type else NO_TYPE
         table.add_row(
             count(each.count),
             size(each.bytes),
             f"{each.bytes / facts.graph.bytes:.1%}" if facts.graph.bytes else "",
+            each.example or "",
             Text(name, style="" if each.type else "bright_black"),
             Text(each.evidence or "", style="bright_black"),
         )

@@ -112,6 +112,7 @@ class TypeSum(NamedTuple):
     others: bool  # All types but the 10,000 that take most.
     count: Positive  # type: ignore[assignment]
     bytes: Annotated[int, Bounds(minimum=16)]
+    example: Optional[Address]  # What malloc returned for one of them, for `arenascope why`. null: of `others`.
 
 
 class Types(NamedTuple):
