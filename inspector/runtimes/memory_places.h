@@ -5,8 +5,9 @@
 #include "runtimes/regions.h"
 
 enum {
-    AS_PLACES = 16,     // mappings, or gaps between two, that words were last searched in
-    AS_PLACE_BITS = 20, // addresses are told apart by those above: a mapping of less is mostly alone
+    AS_PLACES = 256, // mappings, or gaps between two, that words were last searched in
+    AS_PLACE_BITS =
+        16, // addresses are told apart by those above: a library's code, data and the memory behind it lie in few of them
 };
 
 // All 0 at first.

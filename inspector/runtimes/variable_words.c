@@ -14,6 +14,7 @@ enum {
 struct variable_reading {
     struct as_variable_words *words;
     struct as_target *target;
+    struct as_range memory; // from the first address that a runtime may have to the end of the last
     struct as_memory_places places;
     int64_t reads_left;
 };
@@ -43,6 +44,13 @@ static bool add_found(struct as_variable_words *w, uint64_t place, uint64_t word
     return w->whole;
 }
 
+// Is the word the address of memory that a runtime may have, and a multiple of 8? Most words are not between the first and the last.
+static inline bool is_address(struct variable_reading *r, uint64_t word)
+{
+    return word >= r->memory.start && word < r->memory.end && word % sizeof word == 0 &&
+           as_is_in_runtime_memory(&r->places, r->target, word);
+}
+
 static bool take_words(void *context, uint64_t address, const uint64_t *words, size_t count)
 {
     struct variable_reading *r = context;
@@ -50,12 +58,21 @@ static bool take_words(void *context, uint64_t address, const uint64_t *words, s
     for (size_t i = 0; i < count && ok; i++) {
         if (words[i] >> ADDRESS_BITS != 0)
             add_number(r->words, words[i]);
-        if (words[i] == 0 || words[i] % sizeof *words != 0)
-            continue;
-        if (words[i] == AS_PY_RUNTIME_COOKIE || as_is_in_runtime_memory(&r->places, r->target, words[i]))
+        if (words[i] == AS_PY_RUNTIME_COOKIE || is_address(r, words[i]))
             ok = add_found(r->words, address + i * sizeof *words, words[i]);
     }
     return ok;
+}
+
+static struct as_range all_memory(const struct as_target *t)
+{
+    struct as_range all = {UINT64_MAX, 0};
+    for (size_t i = 0; i < t->mappings.count; i++) {
+        const struct as_mapping *m = &t->mappings.items[i];
+        if (as_is_runtime_memory(m))
+            all = (struct as_range){m->start < all.start ? m->start : all.start, m->end};
+    }
+    return all;
 }
 
 static bool read_all(struct variable_reading *r, const struct as_interpreter_objects *interpreters)
@@ -79,7 +96,7 @@ static bool read_all(struct variable_reading *r, const struct as_interpreter_obj
 void as_variable_words_read(struct as_variable_words *w, struct as_target *t,
                             const struct as_interpreter_objects *interpreters)
 {
-    struct variable_reading r = {.words = w, .target = t, .reads_left = MOST_READS};
+    struct variable_reading r = {.words = w, .target = t, .memory = all_memory(t), .reads_left = MOST_READS};
     if (w->asked)
         return;
     w->asked = true;
