@@ -9,6 +9,7 @@
 #include "config.h"
 #include "libc/kept_answers.h"
 #include "target/procfs.h"
+#include "target/window.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,6 +180,7 @@ int as_serve(void)
         return err.code;
     }
     as_answers_keep();
+    as_windows_keep();
     for (bool there = say_hello(&s); there && (got = receive(&s, &r)) > 0;) {
         begin_request(&r);
         int code = as_command_run(r.count, r.words, true);

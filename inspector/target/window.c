@@ -14,11 +14,48 @@ enum { OVERLAP = 256 };
 // header: then little is read at a time, and more again as long as the way is straight.
 enum { FAR = 32 * 1024, LEAST = 4096, GROWTH = 4 };
 
+#ifndef AS_AGENT
+static _Atomic(uint8_t *) kept; // one that no window has
+static bool keeping;
+
+void as_windows_keep(void)
+{
+    keeping = true;
+}
+
+static uint8_t *take_kept(void)
+{
+    return atomic_exchange(&kept, NULL);
+}
+
+// False: it is not kept. A process that we fork gets an empty one: else each page that is written to meanwhile would be copied.
+static bool keep(uint8_t *buffer)
+{
+    uint8_t *none = NULL;
+    return keeping && madvise(buffer, AS_WINDOW_BYTES, MADV_WIPEONFORK) == 0 &&
+           atomic_compare_exchange_strong(&kept, &none, buffer);
+}
+#else // it leaves no memory behind in a process that is not its own
+static uint8_t *take_kept(void)
+{
+    return NULL;
+}
+
+static bool keep(uint8_t *buffer)
+{
+    (void)buffer;
+    return false;
+}
+#endif
+
 bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *err)
 {
     // To ask for the number of processors takes libc some system calls.
     long processors = t->kind == AS_TARGET_PROCESS ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
     *w = (struct as_window){.target = t, .processors = processors, .limit = UINT64_MAX};
+    w->buffer = take_kept();
+    if (w->buffer)
+        return true;
     void *buffer = mmap(NULL, AS_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer == MAP_FAILED)
         return as_fail_errno(err, AS_NO_MEMORY, "no memory for a window of %d bytes", AS_WINDOW_BYTES);
@@ -29,7 +66,7 @@ bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *e
 void as_window_close(struct as_window *w)
 {
     as_read_ahead_end(w->ahead);
-    if (w->buffer)
+    if (w->buffer && !keep(w->buffer))
         munmap(w->buffer, AS_WINDOW_BYTES);
     *w = (struct as_window){0};
 }

@@ -32,6 +32,9 @@ struct as_window {
 // Makes an empty window without a limit (set w->limit afterwards). AS_NO_MEMORY.
 bool as_window_open(struct as_window *w, struct as_target *t, struct as_error *err);
 void as_window_close(struct as_window *w);
+// From now on one buffer is kept for the next window, for a program that takes many snapshots: the kernel clears each page of a new one.
+// Not in the agent.
+void as_windows_keep(void);
 // Moves the window to begin at `address`; false when not even `need` bytes can be read there.
 bool as_window_move(struct as_window *w, uint64_t address, size_t need);
 

@@ -325,6 +325,25 @@ static void check_reads(struct as_target *t, const struct child *c)
     free(buffer);
 }
 
+// No two windows have one buffer, and one buffer is kept.
+static void check_kept_windows(struct as_target *t)
+{
+    struct as_window a, b;
+    as_windows_keep();
+    CHECK(as_window_open(&a, t, NULL));
+    as_window_close(&a);
+    CHECK(as_window_open(&a, t, NULL) && as_window_open(&b, t, NULL));
+    const uint8_t *buffers[] = {a.buffer, b.buffer};
+    CHECK(buffers[0] != buffers[1]);
+    memset(a.buffer, 1, AS_WINDOW_BYTES);
+    as_window_close(&a);
+    as_window_close(&b);
+    CHECK(as_window_open(&a, t, NULL) && as_window_open(&b, t, NULL));
+    CHECK(a.buffer == buffers[0] && b.buffer != buffers[0] && a.buffer[0] == 1);
+    as_window_close(&a);
+    as_window_close(&b);
+}
+
 static void check_window(struct as_target *t, const struct child *c)
 {
     struct as_window w;
@@ -408,6 +427,8 @@ static void check_all(struct as_target *t, const struct child *c, bool privilege
         check_reads(t, c);
     }
     check_window(t, c);
+    check_kept_windows(t);
+    check_window(t, c); // with a buffer that was kept
     for (int i = 0; i < 20; i++)
         check_straight_way(t, c);
 }
