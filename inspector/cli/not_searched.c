@@ -53,7 +53,7 @@ struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, b
     if (other && n.bytes > 0)
         add_name(&n, as_malloc_kind_name(v->meta->malloc_kind));
     add_unfound(&n, v);
-    n.larger = n.bytes == AS_UNKNOWN ? other : n.bytes > n.searched;
+    n.larger = n.bytes > n.searched; // an unknown number, too: what was not found may be of any size
     return n;
 }
 
@@ -71,7 +71,8 @@ void as_not_searched_print(const struct as_not_searched *n)
 {
     char text[256];
     if (n->larger)
-        printf("Not searched: %s. This is the larger part; what follows leaves it out.\n", text_of(n, text));
+        printf("Not searched: %s. This %s the larger part; what follows leaves it out.\n", text_of(n, text),
+               n->bytes == AS_UNKNOWN ? "may be" : "is");
     for (size_t i = 0; i < n->unfound_count; i++)
         printf(
             "The objects of %s were not found: what follows has chunks of malloc. The warnings of summary say more.\n",
@@ -97,8 +98,9 @@ void as_not_searched_put(struct as_json *j, const struct as_not_searched *n)
 bool as_not_searched_judge(const struct as_not_searched *n, struct as_error *err)
 {
     char text[256], bytes[AS_SIZE_TEXT];
-    return !n->larger || as_fail(err, AS_PARTIAL,
-                                 "%s could not be searched, and %s was: this answer is about the smaller part; "
-                                 "summary shows all memory",
-                                 text_of(n, text), as_format_size(n->searched, bytes));
+    return !n->larger ||
+           as_fail(err, AS_PARTIAL,
+                   "%s could not be searched, and %s was: this answer %s about the smaller part; "
+                   "summary shows all memory",
+                   text_of(n, text), as_format_size(n->searched, bytes), n->bytes == AS_UNKNOWN ? "may be" : "is");
 }

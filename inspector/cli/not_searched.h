@@ -13,7 +13,7 @@ struct as_not_searched {
     size_t count;
     const char *unfound[2]; // interpreters that run here, of which no object was found: Python, Ruby
     size_t unfound_count;
-    bool larger; // than what the graph has: the answer is about the smaller part
+    bool larger; // than what the graph has, or nobody knows: the answer may be about the smaller part
 };
 
 // `collected`: the heaps of collectors count, too. Nothing in these is ever lost, as a collector frees what nobody holds.

@@ -215,6 +215,9 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
     for (size_t i = 0; i < modules->list.count; i++) {
         const struct as_module *each = &modules->list.items[i];
         as_interpreters_add(&out->interpreters, (struct as_range){each->start, each->end}, each->interpreters);
+        out->loaded |= (uint32_t)each->is_jemalloc << AS_MALLOC_JEMALLOC |
+                       (uint32_t)each->is_tcmalloc << AS_MALLOC_TCMALLOC |
+                       (uint32_t)each->is_mimalloc << AS_MALLOC_MIMALLOC;
     }
     if (modules->cut && out->libcs.count == 0) {
         decide(out, AS_MALLOC_UNKNOWN, "too many objects are mapped: none of the first %zu is a libc",

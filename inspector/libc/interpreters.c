@@ -28,8 +28,12 @@ uint32_t as_interpreters_in(const struct as_elf *elf, bool is_program)
 
 void as_interpreters_add(struct as_interpreter_objects *objects, struct as_range at, uint32_t kinds)
 {
-    if (kinds == 0 || objects->count == sizeof objects->items / sizeof *objects->items)
+    if (kinds == 0)
         return;
+    if (objects->count == sizeof objects->items / sizeof *objects->items) {
+        objects->left_out++;
+        return;
+    }
     objects->items[objects->count].at = at;
     objects->items[objects->count++].kinds = kinds;
 }

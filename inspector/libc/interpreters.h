@@ -12,17 +12,18 @@ enum as_interpreter_kind {
 
 struct as_interpreter_objects {
     uint32_t count;
+    uint32_t left_out; // objects with an interpreter for which there was no room: nothing is searched for in them
     struct {
         struct as_range at; // from its first to its last mapping
         uint32_t kinds;     // as_interpreter_kind
-    } items[8];
+    } items[32];
 };
 
 // Which interpreters the object has, a bit for each: by .dynsym; a program that exports nothing, by the section that CPython names for
 // debuggers from 3.11 on.
 uint32_t as_interpreters_in(const struct as_elf *elf, bool is_program);
 
-// Adds an object that has some. More than there is room for are left out.
+// Adds an object that has some. Those for which there is no room are counted.
 void as_interpreters_add(struct as_interpreter_objects *objects, struct as_range at, uint32_t kinds);
 
 // Where the first object that has this interpreter begins; 0: none has it.

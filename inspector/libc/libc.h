@@ -83,7 +83,9 @@ struct as_malloc {
     char left_out[320];       // which debug information was not read, and why; "": none was left out
     uint64_t go_program;      // where the program is mapped, if Go's linker made it; 0: another did
     struct as_interpreter_objects interpreters;
-    size_t objects;    // how many ELF objects were inspected; 0: not all that could be a libc
+    uint32_t
+        loaded;     // a bit (1 << as_malloc_kind) for each other allocator that an object has, whoever answers malloc()
+    size_t objects; // how many ELF objects were inspected; 0: not all that could be a libc
     as_libc_vec libcs; // each glibc malloc found; [0] is the one that the program uses by default
 };
 

@@ -48,6 +48,24 @@ bool as_finders_call_first(const struct as_finder_input *in)
     return true;
 }
 
+static bool has_record(const struct as_store *s, uint32_t kind)
+{
+    for (size_t i = 0; i < s->runtimes.count; i++)
+        if (s->runtimes.items[i].kind == kind)
+            return true;
+    return false;
+}
+
+// An allocator that was loaded has memory, even if none was found: it is unknown then, and not 0.
+static bool add_loaded(const struct as_finder_input *in)
+{
+    for (size_t i = 0; i < sizeof kinds; i++)
+        if (in->malloc->loaded >> i & 1 && !has_record(in->store, kinds[i]) &&
+            as_runtime_add(in->store, kinds[i], AS_ROW_other_malloc, in->err) == UINT32_MAX)
+            return false;
+    return true;
+}
+
 bool as_finders_call(const struct as_finder_input *in)
 {
     uint32_t kind = kinds[in->malloc->kind];
@@ -62,5 +80,6 @@ bool as_finders_call(const struct as_finder_input *in)
             return false;
         located |= may_answer && in->store->runtimes.count > before;
     }
-    return located || as_runtime_add(in->store, kind, AS_ROW_other_malloc, in->err) != UINT32_MAX;
+    located = located || as_runtime_add(in->store, kind, AS_ROW_other_malloc, in->err) != UINT32_MAX;
+    return located && add_loaded(in);
 }

@@ -270,6 +270,11 @@ static void describe_target(struct as_store *s, const struct as_target *t, const
                       m->kind == AS_MALLOC_UNKNOWN ? "it is unknown which malloc this process uses"
                                                    : "the malloc of this process is not glibc's",
                       m->detail);
+    if (m->interpreters.left_out > 0)
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "%" PRIu32 " objects have an interpreter's code: in the last %" PRIu32
+                      " of them nothing was searched for, and heaps that only they lead to are counted in other rows",
+                      m->interpreters.count + m->interpreters.left_out, m->interpreters.left_out);
     if (m->left_out[0])
         as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN, "%s", m->left_out);
     if (m->libcs.count == 0 && (m->kind == AS_MALLOC_GLIBC || m->objects == 0))

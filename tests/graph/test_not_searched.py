@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from tools import command, harness, jvms, programs
@@ -122,3 +124,68 @@ def test_phps_heap_is_a_malloc_of_its_own() -> None:
         done = command.here("leaks", pid)
     assert done.returncode == Code.PARTIAL
     assert "MiB of PHP." in done.stdout
+
+
+# What jemalloc exports, without its structures.
+NOT_JEMALLOC = """
+#include <stddef.h>
+#include <sys/mman.h>
+int mallctl(const char *name)
+{
+    return name != NULL;
+}
+void *malloc(size_t size)
+{
+    return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_allocator_that_is_loaded_and_not_found(arenadump: harness.Arenadump, name: str) -> None:
+    """Nobody knows how much it holds, beside glibc's malloc: "lost 0" would be about a part of unknown size."""
+    library_of_none = programs.build(NOT_JEMALLOC, "-shared", "-fPIC")
+    loads = programs.build("loads_allocator", "-ldl")
+    with started([str(loads), str(library_of_none), "malloc", "4", str(MIB)], "ready") as pid:
+        row = arenadump.summary(pid)["ledger"]["other_malloc"]
+        said, shown, as_json = arenadump.run(name, pid), command.here(name, pid), arenadump.run(name, "--json", pid)
+    assert row is None
+    assert json.loads(as_json.stdout)["not_searched"] | {"objects_of": []} == {
+        "bytes": None,
+        "larger": True,
+        "heaps": ["jemalloc"],
+        "objects_of": [],
+    }
+    for done in (said, shown):
+        assert done.returncode == Code.PARTIAL
+        assert " ".join(done.stdout.split()).startswith(
+            "Not searched: memory of jemalloc. This may be the larger part;"
+        )
+
+
+LOADS = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **names)
+{
+    while (--count)
+        if (!dlopen(names[count], RTLD_NOW))
+            return 1;
+    puts("ready");
+    fflush(stdout);
+    getchar();
+}
+"""
+
+
+@pytest.mark.parametrize(("copies", "left_out"), [(32, 0), (35, 3)])
+def test_more_interpreters_than_there_is_room_for(
+    arenadump: harness.Arenadump, tmp_path: Path, copies: int, left_out: int
+) -> None:
+    """Objects with an interpreter's code of which nothing is searched for are told, with their number."""
+    built = programs.build("int _PyRuntime[4];\n", "-shared", "-fPIC")
+    libraries = [str(shutil.copy(built, tmp_path / f"lib{i}.so")) for i in range(copies)]
+    with started([str(programs.build(LOADS, "-ldl")), *libraries], "ready") as pid:
+        said = [each["text"] for each in arenadump.summary(pid)["warnings"] if "interpreter's code" in each["text"]]
+    assert [int(text.split()[0]) for text in said] == [copies] * bool(left_out)
+    assert all(f"in the last {left_out} of them" in text for text in said)

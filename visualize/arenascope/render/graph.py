@@ -33,7 +33,8 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
     left = "" if isinstance(facts, Why) else not_searched_words(facts)
     line = Text()
     if left:
-        line.append(f"Not searched: {left}. This is the larger part; what follows leaves it out.\n", "bold yellow")
+        may = "may be" if not isinstance(facts, Why) and facts.not_searched.bytes is None else "is"
+        line.append(f"Not searched: {left}. This {may} the larger part; what follows leaves it out.\n", "bold yellow")
     unfound = "" if isinstance(facts, Why) else unfound_words(facts)
     if unfound:
         said = f"The objects of {unfound} were not found: what follows has chunks of malloc. "

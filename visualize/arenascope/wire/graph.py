@@ -47,7 +47,7 @@ class NotSearched(NamedTuple):
     """
 
     bytes: Optional[Unsigned]  # Resident in these heaps. null: not known.
-    # More than the graph has: the answer is about the smaller part, and the exit code is 12.
+    # More than the graph has, or not known: the answer may be about the smaller part, and the exit code is 12.
     larger: bool
     heaps: tuple[str, ...]  # Names of the allocators and runtimes.
     # Interpreters (cpython, ruby) that run here, whose objects were not found. The objects are chunks without a type.
@@ -260,7 +260,7 @@ def not_searched_words(facts: Union[Leaks, Types, Owners]) -> str:
 
 
 def unfound_words(facts: Union[Leaks, Types, Owners]) -> str:
-    """Of which interpreters no object was found: "Python", "Python, Ruby"; empty: of none."""
+    """The interpreters of which no object was found: "Python", "Python, Ruby"; empty: there is none."""
     return ", ".join(NAMES.get(name, name) for name in facts.not_searched.objects_of)
 
 
