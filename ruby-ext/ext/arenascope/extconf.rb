@@ -22,10 +22,12 @@ end
 HERE = from_here(__dir__)
 INSPECTOR = [File.join(HERE, "inspector"), from_here(File.join(__dir__, "../../../inspector"))].find { |dir| Dir.exist?(dir) }
 
-# What of the inspector runs inside a process. Not DWARF (libdw), no pictures (libpng), nor what a preloaded library's environment
-# asks for.
+# What of the inspector runs inside a process. Not DWARF (libdw), no answers kept for a server, no pictures (libpng), nor what a
+# preloaded library's environment asks for.
 PARTS = %w[base model target libc malloc runtimes ledger profile snapshot dump trim agent].freeze
-LEFT_OUT = %w[libc/dwarf.c agent/environment.c agent/exit_leaks.c agent/preload/preloaded.c agent/preload/trace_file.c].freeze
+LEFT_OUT = %w[
+  libc/dwarf.c libc/kept_answers.c agent/environment.c agent/exit_leaks.c agent/preload/preloaded.c agent/preload/trace_file.c
+].freeze
 # No recorder (AS_NO_RECORDER): a gem that is loaded late records nothing. code_objects.c is the agent's, too.
 SINGLE = %w[recorder/code_objects.c].freeze
 
