@@ -158,13 +158,14 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
     struct as_profile_baseline baseline;
     listen_for_signals(&l);
     bool ok = begin_profile(o, agent, t, &guard, &page, err);
-    // Once each new chunk is recorded: what grows later has its sites.
+    // Once each new chunk is recorded: what grows later has its sites. Not beside jumps at entries: a target died when arenadump was
+    // killed during a walk, as its guard then stops threads, and so does the guard of the jumps.
     struct as_error late;
-    const bool based = ok && as_baseline_take(o, &baseline, &late);
+    const bool based = ok && !o->entry && as_baseline_take(o, &baseline, &late);
     if (ok)
         fprintf(stderr, "arenadump: process %d records who allocates%s\n", agent->pid,
                 o->for_ns ? "" : "; Ctrl-C ends the profile");
-    if (ok && !based)
+    if (ok && !based && !o->entry)
         report_baseline(&late);
     ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
     stop_listening(&l);
