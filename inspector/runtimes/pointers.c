@@ -31,9 +31,12 @@ static bool take_words_that_are_known(struct batch *b, uint64_t start, uint64_t 
 {
     const struct as_variable_words *w = b->search->words;
     bool ok = true;
-    for (size_t i = as_variable_words_from(w, start);
-         i < w->found.count && w->found.items[i].place<end && * b->search->reads_left> 0 && ok; i++)
-        ok = take_word(b, w->found.items[i].place, w->found.items[i].word);
+    for (size_t i = as_variable_words_from(w, start); ok && i < w->found.count; i++) {
+        const struct as_variable_word *found = &w->found.items[i];
+        if (found->place >= end || *b->search->reads_left <= 0)
+            break;
+        ok = take_word(b, found->place, found->word);
+    }
     return ok && follow(b);
 }
 
