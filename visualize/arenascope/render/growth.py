@@ -42,7 +42,7 @@ def _table(sizes: list[ReadSize], *, exact: bool) -> Table:
     about = "" if exact else " (estimate)"
     table = plain_table(">size", ">before", f">new{about}", f">gone{about}", ">net", ">net bytes")
     for each in sizes:
-        gone = count(each.gone) if each.gone is not None else UNKNOWN if exact else "0"
+        gone = UNKNOWN if each.gone is None else count(each.gone)
         net = signed_count(each.after - each.before)
         table.add_row(count(each.size), count(each.before), count(each.recorded), gone, net, signed(each.net))
     return table
