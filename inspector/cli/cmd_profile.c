@@ -158,8 +158,8 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
     struct as_profile_baseline baseline;
     listen_for_signals(&l);
     bool ok = begin_profile(o, agent, t, &guard, &page, err);
-    // Once each new chunk is recorded: what grows later has its sites. Not beside jumps at entries: a target died when arenadump was
-    // killed during a walk, as its guard then stops threads, and so does the guard of the jumps.
+    // Once each new chunk is recorded: what grows later has its sites. Not beside jumps at entries: arenadump and its guards may be killed
+    // then at any time, and who kills the guard of a walk harms the target (docs/hazards.md#reading-a-process).
     struct as_error late;
     const bool based = ok && !o->entry && as_baseline_take(o, &baseline, &late);
     if (ok)

@@ -133,7 +133,7 @@ def profile() -> None:
     "--entry",
     is_flag=True,
     help="Patch the entry of malloc and its kin while all threads stand still (x86-64): calls through copied pointers "
-    "are seen, too.",
+    "are seen, too. What grew is not known then.",
 )
 @click.option("--stop", is_flag=True, help="End any profile in the process, and take the recorder out.")
 @click.option(
