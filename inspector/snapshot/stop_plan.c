@@ -101,11 +101,11 @@ bool as_stop_plan_yield(const struct as_target *t, const struct as_snapshot_opti
         plan->mode = without_clone(t, options, plan);
         return true;
     }
-    bool unrestartable = t->stop.unrestartable;
-    if (!(t->stop.deadline_exceeded || unrestartable) || options->mode != 0 || plan->mode == AS_MODE_LIVE)
+    bool unstoppable = t->stop.unstoppable;
+    if (!(t->stop.deadline_exceeded || unstoppable) || options->mode != 0 || plan->mode == AS_MODE_LIVE)
         return false;
-    bool clone = plan->mode == AS_MODE_FREEZE && !plan->fallback[0] && t->ops->stop.fork && !unrestartable;
-    if (unrestartable) // whether it can be cloned does not matter then
+    bool clone = plan->mode == AS_MODE_FREEZE && !plan->fallback[0] && t->ops->stop.fork && !unstoppable;
+    if (unstoppable) // whether it can be cloned does not matter then
         plan->fallback[0] = '\0';
     plan->mode = clone ? AS_MODE_CLONE : AS_MODE_LIVE;
     plan->stood_ns += t->stop.duration_ns;

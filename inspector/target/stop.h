@@ -53,8 +53,8 @@ struct as_target_stop {
     // that has begun has no limit, but a clone that is expected to take longer is not begun.
     uint64_t limit_ns;
     bool deadline_exceeded;
-    // The last stop_clean or fork failed (AS_DENIED) before anything was touched: a thread sleeps under a seccomp filter that may
-    // kill it for how the kernel restarts its sleep. Unless `force`: then the sleep may begin anew.
-    bool unrestartable;
+    // The last stop_clean or fork failed (AS_DENIED): a thread is in an uninterruptible wait; or, before anything was touched, a thread
+    // sleeps under a seccomp filter that may kill it for how the kernel restarts its sleep. Unless `force`: then the sleep may begin anew.
+    bool unstoppable;
     bool force;
 };

@@ -154,7 +154,7 @@ static bool await_birth(struct as_process *p, struct as_birth *birth, struct as_
         return as_fail(err, AS_INTERNAL, "the ptrace supervisor of process %d ended without a result: was it killed?",
                        t->pid);
     t->stop.deadline_exceeded = birth->deadline_exceeded;
-    t->stop.unrestartable = birth->unrestartable;
+    t->stop.unstoppable = birth->unstoppable;
     t->stop.duration_ns = birth->pause_ns;
     if (birth->err.code != AS_OK)
         return as_fail(err, birth->err.code, "%s", birth->err.text);

@@ -121,7 +121,7 @@ static void freeze(struct as_process *p, const struct as_critical *critical, int
         birth.thread_count = (uint32_t)p->base.threads.count;
     }
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
-    birth.unrestartable = p->base.stop.unrestartable;
+    birth.unstoppable = p->base.stop.unstoppable;
     birth.pause_ns = p->base.stop.duration_ns;
     send_birth(p, &birth, socket);
     if (ok)
@@ -180,7 +180,7 @@ static void cloning(struct as_process *p, const struct as_critical *critical, st
     as_clone_find(p, &made);
     birth.pause_ns = p->base.stop.duration_ns;
     birth.deadline_exceeded = p->base.stop.deadline_exceeded;
-    birth.unrestartable = p->base.stop.unrestartable;
+    birth.unstoppable = p->base.stop.unstoppable;
     if (ok && !as_clone_hold(made.pid))
         ok = as_fail(&birth.err, AS_UNSUPPORTED, "the clone of process %d was killed just after it was made",
                      p->base.pid);

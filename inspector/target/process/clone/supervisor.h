@@ -11,7 +11,7 @@ struct as_birth {
     uint64_t pause_ns;
     uint64_t due_ns; // of a freeze: when the target is let go in any case; 0: when the socket is closed
     enum as_stop_outcome outcome;
-    bool deadline_exceeded, unrestartable; // as as_target_stop
+    bool deadline_exceeded, unstoppable; // as as_target_stop
     uint32_t thread_count;
 };
 // The supervisor's whole life, in a process of its own: stops the target or clones it, tells through `socket`, and holds it

@@ -52,6 +52,17 @@ static char thread_state(const struct as_process *p, pid_t tid)
     return as_proc_stat(p->proc_fd, name, &stat) ? stat.state : 'X';
 }
 
+// False.
+static bool is_unstoppable(struct as_process *p, pid_t tid, const char *within, struct as_error *err)
+{
+    p->base.stop.unstoppable = true;
+    return as_fail(
+        err, AS_DENIED,
+        "process %d cannot be stopped%s: its thread %d is in an uninterruptible wait (a vfork whose child has not "
+        "exec'd yet, or a file system that does not answer); try again, or inspect without stopping (mode live)",
+        p->base.pid, within, (int)tid);
+}
+
 // Before anything is touched: a thread that stays in an uninterruptible wait could not be stopped, and worse, could
 // not be detached from. Found here, it costs the target nothing.
 static bool await_interruptible(struct as_process *p, uint64_t deadline, struct as_error *err)
@@ -59,12 +70,7 @@ static bool await_interruptible(struct as_process *p, uint64_t deadline, struct 
     for (size_t i = 0; i < p->tids.count; ++i) {
         for (unsigned round = 0; thread_state(p, p->tids.items[i]) == 'D'; ++round) {
             if (as_now_ns() > deadline)
-                return as_fail(
-                    err, AS_DENIED,
-                    "thread %d of process %d is in an uninterruptible wait (a vfork whose child has not "
-                    "exec'd yet, or a file system that does not answer) and cannot be stopped: try again, or "
-                    "inspect without stopping (mode live)",
-                    p->tids.items[i], p->base.pid);
+                return is_unstoppable(p, p->tids.items[i], "", err);
             pause_a_little(round);
         }
     }
@@ -305,7 +311,7 @@ static uint64_t stop_limit_ns(const struct as_process *p)
 }
 
 // Why a thread has not stopped in time, as far as its state tells.
-static bool stop_failed(const struct as_process *p, struct as_error *err)
+static bool stop_failed(struct as_process *p, struct as_error *err)
 {
     double seconds = (double)stop_limit_ns(p) / 1e9;
     pid_t tid = 0;
@@ -316,13 +322,11 @@ static bool stop_failed(const struct as_process *p, struct as_error *err)
         tid = p->tracees.items[i].tid;
         state = thread_state(p, tid);
     }
-    if (state == 'D')
-        return as_fail(
-            err, AS_DENIED,
-            "process %d could not be stopped within %g s: its thread %d is in an uninterruptible wait (a vfork "
-            "whose child has not exec'd yet, or a file system that does not answer); try again, or inspect "
-            "without stopping (mode live)",
-            p->base.pid, seconds, (int)tid);
+    if (state == 'D') {
+        char within[48];
+        snprintf(within, sizeof within, " within %g s", seconds);
+        return is_unstoppable(p, tid, within, err);
+    }
     return as_fail(err, AS_DENIED,
                    "process %d could not be stopped within %g s: of its %zu threads %d had not stopped yet (state "
                    "%c)%s; try again, or inspect without stopping (mode live)",

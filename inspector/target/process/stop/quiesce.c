@@ -172,7 +172,7 @@ bool as_process_catch_again(struct as_process *p, const struct as_critical *crit
 {
     struct as_target *t = &p->base;
     t->stop.outcome = AS_STOP_CLEAN;
-    t->stop.deadline_exceeded = t->stop.unrestartable = false;
+    t->stop.deadline_exceeded = t->stop.unstoppable = false;
     p->stood_ns = t->stop.duration_ns;
     uint64_t deadline = as_now_ns() + (uint64_t)OTHERS_MS * 1000000;
     for (int attempt = 1;; ++attempt) {

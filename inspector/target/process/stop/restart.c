@@ -194,7 +194,7 @@ bool as_restart_permits_stop(struct as_process *p, struct as_error *err)
         pid_t tid = p->tids.items[i];
         if (as_restart_permits_stop_one(p, tid) && !may_race(p, tid))
             continue;
-        p->base.stop.unrestartable = true;
+        p->base.stop.unstoppable = true;
         return as_fail(
             err, AS_DENIED,
             "thread %d of process %d sleeps under a seccomp filter, which may kill the process when the thread is "

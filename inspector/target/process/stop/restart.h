@@ -21,7 +21,7 @@
 uint64_t as_restart_delay(struct as_process *p, const struct as_sleep *sleep);
 
 // Before anything is touched: can every thread be stopped without a sleep that ends late or kills? False: AS_DENIED, which
-// says what sleeps where, and t->stop.unrestartable.
+// says what sleeps where, and t->stop.unstoppable.
 bool as_restart_permits_stop(struct as_process *p, struct as_error *err);
 // Likewise for one thread.
 bool as_restart_permits_stop_one(struct as_process *p, pid_t tid);
