@@ -53,7 +53,8 @@ struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, b
     if (other && n.bytes > 0)
         add_name(&n, as_malloc_kind_name(v->meta->malloc_kind));
     add_unfound(&n, v);
-    n.larger = n.bytes > n.searched; // an unknown number, too: what was not found may be of any size
+    // What was not found may be of any size. In a core all numbers may be unknown, of memory that nobody has, too.
+    n.larger = n.bytes == AS_UNKNOWN ? n.count > 0 : n.bytes > n.searched;
     return n;
 }
 
