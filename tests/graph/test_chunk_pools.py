@@ -47,7 +47,7 @@ def test_near_misses(tmp_path: Path, arenadump: harness.Arenadump) -> None:
             done = arenadump.run("owners", "--json", process.pid)
         finally:
             process.kill()
-    assert done.returncode == Code.PARTIAL  # what looks like a JVM may have a heap of any size
+    assert done.returncode == Code.PARTIAL  # what resembles a JVM may have a heap of any size
     answer = json.loads(done.stdout)
     ours = {POOL, CHUNK}
     assert Counter(kind for kind, _ in said) == {"pool": 1, "chunk": 20, "decoy": 43}
