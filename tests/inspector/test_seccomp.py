@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ ALIKE = [
 ]
 FOR_EVER = 100_000_000  # ms
 THREADS = [0, 3]
+INSPECTORS = 3
+SNAPSHOTS = 60  # of each: with these, a supervisor that leaves too early kills the program in nearly each run
+SEVERAL = 16  # threads
 MANY = 200_000  # blocks, for a snapshot that takes a while
 
 
@@ -228,6 +232,25 @@ def test_sleeps_that_end(sleeper: Path, arenadump: harness.Arenadump, call: str,
             done = run(command, "summary", "--json", "--max-pause=60s", process.pid, f"--mode={mode}")
             assert process.poll() is None, done.stderr
             assert done.returncode == 0, done.stderr
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGTERM
+        assert out == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["clock_nanosleep", "futex"])
+def test_several_inspectors_at_once(sleeper: Path, arenadump: harness.Arenadump, call: str) -> None:
+    """Each waits for the other two: none fails, and no thread is left before it has passed its filter."""
+    command = rights("with", arenadump)
+    with sleeping(sleeper, "kill", call, milliseconds=2, threads=SEVERAL) as process:
+
+        def inspect(_: int) -> None:
+            for _ in range(SNAPSHOTS):
+                summary_of(command, "--max-pause=60s", "--mode=freeze", process.pid)
+
+        with ThreadPoolExecutor(INSPECTORS) as inspectors:
+            list(inspectors.map(inspect, range(INSPECTORS)))
         process.terminate()
         out, _ = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM

@@ -89,25 +89,30 @@ static bool is_tracee(const struct as_process *p, pid_t tid, size_t hint)
     return false;
 }
 
-static bool seize_failed(struct as_process *p, pid_t tid, struct as_error *err)
+static uint64_t tracer_of(const struct as_process *p, pid_t tid)
 {
     char name[48];
     snprintf(name, sizeof name, "task/%d/status", tid);
     uint64_t tracer = as_proc_status(p->proc_fd, name, "TracerPid:");
-    if (tracer != 0 && tracer != AS_PROC_NONE) {
-        char comm[64] = "";
-        char path[48];
-        snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
-        ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
-        if (length > 0 && comm[length - 1] == '\n')
-            comm[length - 1] = '\0';
-        p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended
-        return as_fail(err, AS_DENIED,
-                       "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
-                       "first, or inspect without stopping (mode live)",
-                       p->base.pid, (int)tracer, comm);
-    }
-    return as_process_denied(p, "its threads", err);
+    return tracer == AS_PROC_NONE ? 0 : tracer;
+}
+
+// `tracer`: who had the thread when the kernel refused it to us; 0: nobody.
+static bool seize_failed(struct as_process *p, uint64_t tracer, struct as_error *err)
+{
+    if (tracer == 0)
+        return as_process_denied(p, "its threads", err);
+    char comm[64] = "";
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
+    ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
+    if (length > 0 && comm[length - 1] == '\n')
+        comm[length - 1] = '\0';
+    p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended
+    return as_fail(err, AS_DENIED,
+                   "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
+                   "first, or inspect without stopping (mode live)",
+                   p->base.pid, (int)tracer, comm);
 }
 
 bool as_tracee_read_registers(struct as_tracee *tracee)
@@ -194,9 +199,9 @@ static void stop_timer(const struct seize_timer *t)
 }
 
 // 0, or why it is not: ESRCH where it has ended, or is the leader of threads that outlive it. EPERM is also the answer
-// for a first thread that has just ended, while another one, which executes a program, is about to have its id: it may
-// do so again and again.
-static int seize(struct as_process *p, pid_t tid)
+// for a thread that somebody else traces (*tracer), and for a first thread that has just ended, while another one, which
+// executes a program, is about to have its id: it may do so again and again.
+static int seize(struct as_process *p, pid_t tid, uint64_t *tracer)
 {
     enum { MOST_TRIES = 50 };
     for (int tries = 1;; tries++) {
@@ -205,11 +210,12 @@ static int seize(struct as_process *p, pid_t tid)
         seizing = NULL;
         if (why == 0)
             return 0;
-        if (why == EPERM && tries == 1)
+        *tracer = tracer_of(p, tid);
+        if (why == EPERM && tries == 1 && *tracer == 0)
             continue;
         if (as_proc_is_dead(thread_state(p, tid)))
             return ESRCH;
-        if (why != EPERM || tries == MOST_TRIES)
+        if (why != EPERM || *tracer != 0 || tries == MOST_TRIES)
             return why;
     }
 }
@@ -224,11 +230,12 @@ static bool seize_all(struct as_process *p, bool *added, struct as_error *err)
             continue;
         if (!as_vec_reserve(&p->tracees, 1, err))
             return false;
-        const int why = seize(p, tid);
+        uint64_t tracer = 0;
+        const int why = seize(p, tid, &tracer);
         if (why == ESRCH || why == EINVAL)
             continue;
         if (why != 0)
-            return seize_failed(p, tid, err);
+            return seize_failed(p, tracer, err);
         ptrace(PTRACE_INTERRUPT, tid, 0, 0);
         p->tracees.items[p->tracees.count++] = (struct as_tracee){.tid = tid};
         *added = true;
@@ -356,11 +363,13 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
         uint64_t threads = 0;
         if (!as_process_list_threads(p, err) || !seize_new(p, &added, err))
             return false;
+        size_t tracees = p->tracees.count;
         if (!await_stops(p, deadline < due ? deadline : due))
             return as_now_ns() >= due ? as_process_deadline_exceeded(p, err) : stop_failed(p, err);
         if (!count_threads(p, &threads))
             return as_process_gone(p, err);
-        if (!added && threads <= p->tids.count)
+        // One that was escorted may have been let go instead, as its sleep had ended: it runs.
+        if (!added && threads <= p->tids.count && p->tracees.count == tracees)
             break;
         if (as_now_ns() >= due)
             return as_process_deadline_exceeded(p, err);
@@ -398,22 +407,17 @@ void as_process_let_run(struct as_tracee *tracee)
 // Lets one tracee go; true when it is not ours any more.
 static bool release(const struct as_process *p, struct as_tracee *tracee)
 {
-    if (tracee->escorted || (tracee->stopped && as_restart_escort(p, tracee)))
+    if (tracee->escorted)
         return false;
-    if (tracee->stopped) {
-        restore_call(tracee);
-        if (ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
-            return true;
-    }
-    // Killed while it stood still, or not stopped yet. A dead one has to be waited for, or its parent never
-    // learns of it.
-    tracee->stopped = false;
-    if (!as_tracee_read_registers(tracee))
+    if (!tracee->stopped && !as_tracee_read_registers(tracee))
         return true;
-    if (!tracee->stopped)
+    if (!tracee->stopped || as_restart_escort(p, tracee))
         return false;
     restore_call(tracee);
-    return ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0;
+    if (ptrace(PTRACE_DETACH, tracee->tid, 0, (long)tracee->signal) == 0)
+        return true;
+    tracee->stopped = false; // killed while it stood still: to be waited for, or its parent never learns of its end
+    return false;
 }
 
 void as_process_resume(struct as_target *t)

@@ -162,6 +162,12 @@ static bool is_held_by_another(const struct as_process *p)
     return false;
 }
 
+// The target runs between two attempts, and sleeps that are escorted end in time.
+static void pause_between(struct as_process *p)
+{
+    as_restart_serve_until(p, -1, as_now_ns() + (uint64_t)BETWEEN_MS * 1000000);
+}
+
 bool as_process_catch(struct as_process *p, const struct as_critical *critical, struct as_error *err)
 {
     p->base.stop.duration_ns = 0;
@@ -184,7 +190,7 @@ bool as_process_catch_again(struct as_process *p, const struct as_critical *crit
             t->stop.duration_ns = began ? p->stood_ns + as_now_ns() - p->stop_began : 0;
             if (!wait)
                 return false;
-            nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
+            pause_between(p);
             attempt = 0;
             continue;
         }
@@ -193,7 +199,7 @@ bool as_process_catch_again(struct as_process *p, const struct as_critical *crit
         uint64_t stood_ns = p->stood_ns + as_now_ns() - p->stop_began;
         as_process_resume(t);
         p->stood_ns = stood_ns;
-        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MS * 1000000L}, NULL);
+        pause_between(p);
     }
     t->stop.active = true;
     as_target_send_back(t); // locks and stacks have been read: smaps, or a clone, is to find them where they were

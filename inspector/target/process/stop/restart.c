@@ -323,22 +323,12 @@ void as_restart_serve(struct as_process *p)
     p->tracees.count = kept;
 }
 
-// Has it passed its filter, or ended?
+// Has it passed its filter, or ended? Only one that sleeps has: of one that is about to run (TASK_WAKING) the kernel shows
+// the call, too, though it has not been begun.
 static bool is_settled(const struct as_tracee *tracee)
 {
-    char name[32];
-    char text[8] = "";
-    char wanted[16];
     char state = as_proc_state(tracee->tid);
-    if (state == '\0' || as_proc_is_dead(state))
-        return true;
-    if (state == 't') // it is to be served
-        return false;
-    snprintf(name, sizeof name, "/proc/%d/syscall", tracee->tid);
-    snprintf(wanted, sizeof wanted, "%d ", SYS_restart_syscall);
-    return (tracee->entered && !tracee->suspended) ||
-           (tracee->suspended && as_proc_read(AT_FDCWD, name, text, sizeof text) > 0 &&
-            strncmp(text, wanted, strlen(wanted)) == 0);
+    return state == '\0' || as_proc_is_dead(state) || ((state == 'S' || state == 'D') && tracee->entered);
 }
 
 void as_restart_settle(struct as_process *p)
