@@ -21,7 +21,7 @@ from hostile.test_killed_commands import is_as_before
 from live.test_top_live import KILLS, Terminal, driven, has, needs_tmux, program, shown, terminal, until
 from textual.pilot import Pilot
 from tools import harness, interpreters
-from tools.odd import build, running, wait_for
+from tools.odd import build, running, state, wait_for
 from tools.profiling import hooks_left, profile, profiling
 
 from arenascope.live.app import Live
@@ -98,6 +98,22 @@ def is_clean(pid: int) -> bool:
 
 def files(folder: Path) -> list[Path]:
     return list(folder.iterdir())
+
+
+def kill(pid: int) -> None:
+    """And waits for the end of what it had started, also of what has not begun its program yet."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: state(pid) == "T")
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    started = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: all(map(is_over, started)))
+
+
+def is_over(pid: int) -> bool:
+    with suppress(OSError):
+        return state(pid) in "ZX"
+    return True
 
 
 def records() -> list[str]:
@@ -371,7 +387,7 @@ def test_killed_at_any_time_it_harms_nobody(tmp_path: Path) -> None:
             digest = ("switched on", "switched off", "on", "before")[number % 4]
             with terminal(home, child.pid) as made:
                 key.come_to(digest, made, chance)
-                os.kill(made.pid(), signal.SIGKILL)
+                kill(made.pid())
                 wait_for(lambda: not records() and is_clean(child.pid) and is_as_before(child.pid))
             with profiling(arenadump, child.pid, again):
                 assert hooks_left(child.pid)
