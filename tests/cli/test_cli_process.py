@@ -104,6 +104,28 @@ def test_a_command_loads_what_it_needs(  # noqa: PLR0917 - one for each fixture
     assert imported_by(*words, ARENASCOPE_ARENADUMP=str(arenadump.path)) & HEAVY == set(wanted.split())
 
 
+SEARCHES = """
+import gc, sys
+from arenascope.__main__ import run
+gc.callbacks.append(lambda phase, _: phase == "start" and print("searched", len(gc.get_objects()), file=sys.stderr))
+run()
+"""
+
+
+@pytest.mark.parametrize("command", ["summary", "summary --json", "owners", "top --once"])
+def test_no_garbage_is_searched_for(arenadump: harness.Arenadump, parked: int, command: str) -> None:
+    """A command that ends at once spends no time on a search for garbage among its modules, at its end neither."""
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCHES, *command.split(), str(parked)],
+        env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sum(map(int, re.findall("^searched ([0-9]+)$", done.stderr, re.MULTILINE))) < 1000
+
+
 @pytest.mark.parametrize("command", ["profile top", "profile tree"])
 def test_a_profile_that_is_shown_loads_no_numpy(arenadump: harness.Arenadump, parked: int, command: str) -> None:
     loaded = imported_by(*command.split(), parked, ARENASCOPE_ARENADUMP=str(arenadump.path))
