@@ -31,6 +31,7 @@ from tools.running import process, started
 from arenascope.findings import Facts, judge
 from arenascope.findings.in_use import _of_graph
 from arenascope.humanize import size
+from arenascope.processes import children
 from arenascope.wire.summary import parse
 
 SLEEPS = re.compile(r"sleep 60\b")
@@ -110,6 +111,33 @@ def test_leaks(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         (command,) = (each for each in steps(arenadump, pid) if each.startswith("arenascope leaks"))
         printed = shell(command, arenadump, tmp_path)
     assert "200,000" in printed
+
+
+WORKERS = """
+import os, sys
+class Session:
+    def __init__(self):
+        self.data = bytearray(1000)
+ready, says = os.pipe()
+for count in 100, 40_000:
+    if not os.fork():
+        kept = [Session() for _ in range(count)]
+        os.write(says, b".")
+        sys.exit(sys.stdin.read())
+    os.read(ready, 1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_another_worker(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The larger one is compared with the smaller one; this one has nothing to be compared with, nor has the parent."""
+    with started([sys.executable, "-c", WORKERS], "ready") as pid:
+        small, large = children(pid)
+        commands = {each: [step for step in steps(arenadump, each) if " diff " in step] for each in (pid, small, large)}
+        assert commands == {pid: [], small: [], large: [f"arenascope diff --graph {small} {large}"]}
+        printed = shell(commands[large][0], arenadump, tmp_path)
+    assert re.search(r"__main__\.Session .*\+39,900\b", printed)
 
 
 ALLOCATES = "import time; kept = []\nwhile True: kept += [bytes(2000) for _ in range(50)]; time.sleep(0.01)"
@@ -516,6 +544,7 @@ def test_a_core_has_no_commands(arenadump: harness.Arenadump, tmp_path: Path) ->
 TRIED = {
     "of_growth": test_growth,
     "of_owners": test_owners,
+    "of_siblings": test_another_worker,
     "of_leaks": test_leaks,
     "of_sites": test_profile,
     "of_pins": test_what_strands_memory,

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
@@ -17,6 +19,8 @@ MOST_OF_STAT: Final = 4096  # bytes; 52 numbers, and a name of at most 64 bytes
 MOST_TRIES: Final = 10
 MOST_ASKED: Final = 16  # threads of a process that are asked for children
 KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
+SMALLER: Final = 0.8  # of the memory of a process
+DIGITS: Final = re.compile(r"\d+")
 GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
@@ -172,6 +176,32 @@ def _children(path: str) -> bytes:
         return os.read(fd, MOST_OF_STAT)
     finally:
         os.close(fd)
+
+
+def smaller_sibling(pid: int) -> int | None:
+    """The smallest process with the parent and the command of this one (but for numbers): of a server's workers, say.
+
+    None: none is clearly smaller, or that cannot be told.
+    """
+    own = process_at(pid)
+    found = [process_at(each) for each in children(own.parent)] if own else []
+    alike = [
+        each for each in found if each and own and each.rss < SMALLER * own.rss and _command(each) == _command(own)
+    ]
+    return min(alike, key=lambda each: each.rss).pid if alike else None
+
+
+def _command(process: Process) -> tuple[str | None, str]:
+    return process.exe, DIGITS.sub("", process.cmdline)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started; some are missing while its threads end."""
+    found: list[int] = []
+    for tid in _threads(pid):
+        with suppress(OSError):
+            found += map(int, _children(f"{PROC}/{pid}/task/{tid}/children").split())
+    return found
 
 
 class _Seen:

@@ -78,7 +78,7 @@ def inspect(process: Process, how: How) -> Latest | None:
         summary = parse(commands.summary(str(process.pid), how))
     if not _runs(process):
         return None  # the PID may be another's by now
-    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}
+    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
     return Latest(process, summary, findings, time.time())
 
 

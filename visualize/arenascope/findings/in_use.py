@@ -15,6 +15,7 @@ from arenascope.findings.next_steps import (
     of_mappings,
     of_owners,
     of_runtime,
+    of_siblings,
     of_sites,
     of_threads,
     runtimes,
@@ -23,7 +24,6 @@ from arenascope.findings.parts import WholeBytes
 from arenascope.findings.runtimes import largest_types, not_marked
 from arenascope.humanize import count, plural, printable, share
 from arenascope.rows import RESIDENT
-from arenascope.trim_commands import living_pid
 from arenascope.wire.graph import owner_name
 from arenascope.wire.summary import objects_by_type
 
@@ -200,14 +200,13 @@ def _of_runtime(facts: Facts) -> str:
 
 
 def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
-    pid = living_pid(facts.summary.target)
-    if pid is not None and "jvm" in runtimes(facts):
-        return (*java_native(pid), *of_owners(facts), *of_leaks(facts), *of_sites(facts))
+    if facts.pid is not None and "jvm" in runtimes(facts):
+        return (*java_native(facts.pid), *of_owners(facts), *of_siblings(facts), *of_leaks(facts), *of_sites(facts))
     native = "v8", "go"  # whose steps tell nothing of malloc's memory
     to_json = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
     # A runtime's own objects are no chunks of malloc's: what is large here is its libraries', and may be lost.
     leaks = of_leaks(facts) if suspected or runtimes(facts) else ()
-    return (*to_json, *of_owners(facts), *leaks, *of_sites(facts), *of_growth(facts))
+    return (*to_json, *of_owners(facts), *of_siblings(facts), *leaks, *of_sites(facts), *of_growth(facts))
 
 
 def large_blocks(facts: Facts) -> Finding | None:

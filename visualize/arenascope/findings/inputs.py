@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.coverage import total, whole_of
 from arenascope.findings.parts import Telling, WholeBytes
+from arenascope.trim_commands import living_pid
 
 if TYPE_CHECKING:
     from arenascope.wire.summary import AnonymousMapping, Arena, Summary
@@ -24,9 +25,11 @@ EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly
 class Facts:
     """What a rule may know."""
 
-    def __init__(self, summary: Summary) -> None:
-        """Takes the summary of one snapshot."""
+    def __init__(self, summary: Summary, *, steps: bool = True) -> None:
+        """Takes the summary of one snapshot. Without `steps`, no next step is searched for."""
         self.summary: Final = summary
+        # The process that next steps ask. None: nobody is asked, or it is no more.
+        self.pid: Final = living_pid(summary.target) if steps else None
         self.telling: Final = Telling()
 
     def row(self, name: str) -> int | None:

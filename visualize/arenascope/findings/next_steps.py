@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from arenascope.findings.inputs import NAMED
 from arenascope.listening import contains, listening, runs
-from arenascope.trim_commands import living_pid
+from arenascope.processes import smaller_sibling
 from arenascope.wire.summary import objects_by_type
 from arenascope.wire.summary.findings import Step
 
@@ -42,10 +42,9 @@ def of_runtime(facts: Facts, row: str | None = None) -> tuple[Step, ...]:
 
     Empty: none is known, or the process is no more.
     """
-    pid = living_pid(facts.summary.target)
-    if pid is None:
+    if facts.pid is None:
         return ()
-    return tuple(step for runtime in runtimes(facts, row) for step in _STEPS[runtime](facts, pid))
+    return tuple(step for runtime in runtimes(facts, row) for step in _STEPS[runtime](facts, facts.pid))
 
 
 def runtimes(facts: Facts, row: str | None = None) -> list[str]:
@@ -83,62 +82,67 @@ def _without_arenas(runtime: Runtime) -> bool:
 
 def of_pins(facts: Facts) -> tuple[Step, ...]:
     """Which chunks keep the pages, by type and owner, where the snapshot has no graph."""
-    pid = living_pid(facts.summary.target)
-    if pid is None or facts.summary.graph:
+    if facts.pid is None or facts.summary.graph:
         return ()
-    command = f"arenascope report {pid} --graph -o pins.html"
+    command = f"arenascope report {facts.pid} --graph -o pins.html"
     return (Step("Which chunks keep these pages, by size, type and owner. All memory is read.", command),)
 
 
 def of_mappings(facts: Facts) -> tuple[Step, ...]:
     """All mappings, the largest first, with what they may be."""
-    pid = living_pid(facts.summary.target)
-    if pid is None:
+    if facts.pid is None:
         return ()
-    command = f"arenascope report {pid} -o memory.html"
+    command = f"arenascope report {facts.pid} -o memory.html"
     return (Step("The mappings that hold most, and what each may be.", command),)
 
 
 def of_threads(facts: Facts) -> tuple[Step, ...]:
     """How many threads there are of each name: a pool that is too large is seen so."""
-    pid = living_pid(facts.summary.target)
-    if pid is None:
+    if facts.pid is None:
         return ()
-    command = f"ps -L -o comm= -p {pid} | sort | uniq -c | sort -rn"
+    command = f"ps -L -o comm= -p {facts.pid} | sort | uniq -c | sort -rn"
     return (Step("How many threads there are of each name.", command),)
 
 
 def of_growth(facts: Facts) -> tuple[Step, ...]:
     """Two snapshots, some time apart."""
-    pid = living_pid(facts.summary.target)
-    if pid is None:
+    if facts.pid is None:
         return ()
-    compare = f"arenascope dump {pid} -o before.dump && sleep 60 && arenascope report before.dump {pid} -o growth.html"
-    return (Step("What grows within a minute, by chunk size.", compare),)
+    first, second = f"arenascope dump {facts.pid} -o before.dump", f"arenascope report before.dump {facts.pid}"
+    return (Step("What grows within a minute, by chunk size.", f"{first} && sleep 60 && {second} -o growth.html"),)
 
 
 def of_owners(facts: Facts) -> tuple[Step, ...]:
     """Who holds it, where the snapshot has no graph."""
-    pid = living_pid(facts.summary.target)
-    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+    if facts.pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()
-    return (Step("Which variables and threads hold it, by type. All memory is read.", f"arenascope owners {pid}"),)
+    return (
+        Step("Which variables and threads hold it, by type. All memory is read.", f"arenascope owners {facts.pid}"),
+    )
+
+
+def of_siblings(facts: Facts) -> tuple[Step, ...]:
+    """What it holds more than another worker of the same server."""
+    exe = facts.summary.target.exe or ""
+    other = smaller_sibling(facts.pid) if facts.pid is not None and runs(facts.pid, exe) else None
+    if other is None or not facts.summary.allocator.is_glibc:
+        return ()
+    says = f"What it holds more than process {other}: smaller, same parent, same command. All memory of both is read."
+    return (Step(says, f"arenascope diff --graph {other} {facts.pid}"),)
 
 
 def of_leaks(facts: Facts) -> tuple[Step, ...]:
     """What nobody holds, where a leak is suspected and the snapshot has no graph."""
-    pid = living_pid(facts.summary.target)
-    if pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
+    if facts.pid is None or facts.summary.graph or not facts.summary.allocator.is_glibc:
         return ()
-    return (Step("What of it is lost: chunks that no pointer leads to.", f"arenascope leaks {pid}"),)
+    return (Step("What of it is lost: chunks that no pointer leads to.", f"arenascope leaks {facts.pid}"),)
 
 
 def of_sites(facts: Facts) -> tuple[Step, ...]:
     """Which code allocates, unless that is being recorded."""
-    pid = living_pid(facts.summary.target)
-    if pid is None or facts.row("recorder") or not facts.summary.allocator.is_glibc:
+    if facts.pid is None or facts.row("recorder") or not facts.summary.allocator.is_glibc:
         return ()
-    command = f"arenascope profile {pid} --for 60s -o calls.dump && arenascope profile top calls.dump"
+    command = f"arenascope profile {facts.pid} --for 60s -o calls.dump && arenascope profile top calls.dump"
     says = (
         "Which functions allocate what stays, in a minute. Loads arenascope's agent into the process "
         "(not into a static program, nor under seccomp)."

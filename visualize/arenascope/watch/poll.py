@@ -59,5 +59,5 @@ def take(
     digest = digest_of(snapshot.dump, summary)
     with redirect_stderr(io.StringIO()):
         stacks = sites.of(snapshot.dump) if sites else None
-    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary)).findings}
+    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
     return Taken(member, digest, digest.who.time_ns or time.time_ns(), findings, stacks)
