@@ -86,8 +86,9 @@ bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out)
     if (!at || end - at < 3)
         return false;
     out->state = at[2];
+    out->ticks = 0;
     at += 3;
-    // Field 3 is the state; flags is field 9, num_threads field 20.
+    // Field 3 is the state; flags is field 9, utime and stime fields 14 and 15, num_threads field 20.
     for (int field = 4; field <= 20; ++field) {
         while (at < end && *at == ' ')
             ++at;
@@ -95,6 +96,8 @@ bool as_proc_stat(int dir, const char *name, struct as_proc_stat *out)
             return false;
         if (field == 9)
             out->flags = as_parse_decimal(&at, end);
+        else if (field == 14 || field == 15)
+            out->ticks += as_parse_decimal(&at, end);
         else if (field == 20)
             out->threads = as_parse_decimal(&at, end);
         while (at < end && *at != ' ')

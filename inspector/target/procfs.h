@@ -19,6 +19,7 @@ ssize_t as_proc_read(int dir, const char *name, char *buffer, size_t size);
 struct as_proc_stat {
     char state;       // 'R', 'S', 'D', 'T', 't', 'Z', 'X', ...
     uint64_t flags;   // PF_* of the kernel
+    uint64_t ticks;   // of processor time, in user mode and in the kernel (sysconf(_SC_CLK_TCK) of them are a second)
     uint64_t threads; // of the whole process, the dead ones that nobody has waited for included
 };
 enum { AS_PF_EXITING = 0x00000004, AS_PF_KTHREAD = 0x00200000 };

@@ -26,6 +26,7 @@ import pytest
 from inspector.test_modes import caught, children, is_over, supervisors, wait_until
 from soaks import soak
 from tools import harness, programs
+from tools.odd import running
 from tools.postures import notes
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
@@ -255,6 +256,15 @@ def test_several_inspectors_at_once(sleeper: Path, arenadump: harness.Arenadump,
         out, _ = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM
         assert out == ""
+
+
+@pytest.mark.parametrize("mode", ["freeze", "clone"])
+def test_code_that_is_changed_meanwhile(arenadump: harness.Arenadump, mode: str) -> None:
+    """A thread that never goes on with its sleep is left, too: its process may be hostile."""
+    with running([str(programs.build("changed_call", "-pthread"))]) as pid:
+        summary_of(rights("with", arenadump), "--max-pause=60s", f"--mode={mode}", pid)
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        assert wait_until(lambda: all("TracerPid:\t0\n" in soak.read(task / "status") for task in tasks))
 
 
 @contextmanager

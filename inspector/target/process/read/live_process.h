@@ -44,6 +44,7 @@ struct as_tracee {
     bool escorted;                 // it runs, and until its sleep has ended a filter may be suspended for it
     bool suspended;                // while it is escorted: the filter is, it is in restart_syscall or about to be
     bool entered;                  // while it is escorted: it has begun a system call
+    uint64_t ticks;                // of processor time that it had when it was escorted
     struct as_sleep sleep;         // of one that is guarded
     struct as_registers registers; // while it is stopped, and once they have been asked for
 };

@@ -21,7 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECCOMP_FILTER = 2 }; // in /proc/PID/status
+enum {
+    SECCOMP_FILTER = 2, // in /proc/PID/status
+    MOST_TICKS = 10,    // of processor time until a sleep goes on, which takes microseconds
+};
 
 // --- What a thread sleeps in ---
 
@@ -229,13 +232,22 @@ static void let_go(struct as_tracee *tracee, int signal)
     ptrace(PTRACE_DETACH, tracee->tid, 0, (long)signal);
 }
 
+static bool read_stat(pid_t tid, struct as_proc_stat *out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d/stat", tid);
+    return as_proc_stat(AT_FDCWD, name, out);
+}
+
 bool as_restart_escort(const struct as_process *p, struct as_tracee *tracee)
 {
     if (!tracee->guarded || tracee->signal != 0 || p->escort != AS_ESCORT_ALLOWED ||
         (AS_RESULT_CAN_BE_REPLACED && keeps_deadline(&tracee->sleep)))
         return false;
-    if (ptrace(PTRACE_SETOPTIONS, tracee->tid, 0, PTRACE_O_TRACESYSGOOD) != 0)
+    struct as_proc_stat stat;
+    if (ptrace(PTRACE_SETOPTIONS, tracee->tid, 0, PTRACE_O_TRACESYSGOOD) != 0 || !read_stat(tracee->tid, &stat))
         return false;
+    tracee->ticks = stat.ticks;
     as_registers_replace_result(tracee->tid, AS_RESTART_ELSEWHERE);
     ptrace(PTRACE_SYSCALL, tracee->tid, 0, 0); // fails where it has been killed: serve finds out
     tracee->escorted = true;
@@ -324,11 +336,14 @@ void as_restart_serve(struct as_process *p)
 }
 
 // Has it passed its filter, or ended? Only one that sleeps has: of one that is about to run (TASK_WAKING) the kernel shows
-// the call, too, though it has not been begun.
+// the call, too, though it has not been begun. One that runs and runs makes no call any more: its code has been changed.
 static bool is_settled(const struct as_tracee *tracee)
 {
-    char state = as_proc_state(tracee->tid);
-    return state == '\0' || as_proc_is_dead(state) || ((state == 'S' || state == 'D') && tracee->entered);
+    struct as_proc_stat stat;
+    if (!read_stat(tracee->tid, &stat) || as_proc_is_dead(stat.state))
+        return true;
+    bool sleeps = stat.state == 'S' || stat.state == 'D';
+    return (sleeps && tracee->entered) || stat.ticks > tracee->ticks + MOST_TICKS;
 }
 
 void as_restart_settle(struct as_process *p)
