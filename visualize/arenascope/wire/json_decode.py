@@ -6,8 +6,9 @@ print more. A key that is missing, or holds something else than its field takes,
 with a default may be missing. null is None, where the field takes None.
 
 A field's type is str, int, float, bool, Literal, such a class, Optional[…], tuple[…, ...], dict[str, …], or a class
-with a `from_json`; each of them may be Annotated. Types are evaluated, and `int | None` cannot be before Python 3.10:
-so modules of such classes write Optional, and do without "from __future__ import annotations".
+with a `from_json`; each of them may be Annotated. A class inherits no fields. Types are evaluated, and `int | None`
+cannot be before Python 3.10: so modules of such classes write Optional, and do without "from __future__ import
+annotations".
 
 A command makes its classes anew each time it starts, and a frozen dataclass takes nine times as long as a NamedTuple.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Callable, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Literal, TypeVar, Union, get_args, get_origin
 
 from arenascope.errors import ArenascopeError, Code
 
@@ -66,10 +67,16 @@ def decode(kind: type[T], value: Any, place: str = "") -> T:
 
 
 _MISSING: Any = object()
-_MADE: dict[Any, Convert] = {}  # a type's hints are read once
+_MADE: dict[Any, Convert] = {}  # a type's hints are read once, when there is a value: most answers lack some of them
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what Annotated says besides."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _converter(kind: Any) -> Convert:
+    kind = _bare(kind)
     if kind not in _MADE:
         _MADE[kind] = _make(kind)
     return _MADE[kind]
@@ -94,12 +101,13 @@ def _make(kind: Any) -> Convert:  # noqa: PLR0911 - one for each kind of type
 
 def _as_they_are(kind: Any) -> frozenset[type]:
     """The types of values that need no conversion."""
-    itself = get_args(kind) if get_origin(kind) is Union else (kind,)
+    kind = _bare(kind)
+    itself = map(_bare, get_args(kind)) if get_origin(kind) is Union else (kind,)
     return frozenset(itself) & {int, str, bool, type(None)}
 
 
 def _of_fields(kind: Any) -> Convert:
-    hints = get_type_hints(kind)
+    hints = kind.__annotations__  # get_type_hints() makes each type anew, and takes longer than all else here
     names = getattr(kind, "_fields", None) or [field.name for field in dataclasses.fields(kind)]
     readers = [
         (name, _converter(hints[name]), getattr(hints[name], "INLINE", False), _as_they_are(hints[name]))
@@ -132,12 +140,10 @@ def _of_fields(kind: Any) -> Convert:
 
 
 def _optional(kind: Any) -> Convert:
-    convert = _converter(kind)
-    return lambda value, place: None if value is None else convert(value, place)
+    return lambda value, place: None if value is None else _converter(kind)(value, place)
 
 
 def _each(kind: Any) -> Convert:
-    convert = _converter(kind)
     as_they_are = _as_they_are(kind)
 
     def read(value: Any, place: str) -> Any:
@@ -145,6 +151,7 @@ def _each(kind: Any) -> Convert:
             raise DecodeError(f"{place} is no array")
         if set(map(type, value)) <= as_they_are:  # a profile has millions of numbers
             return tuple(value)
+        convert = _converter(kind)
         return tuple(convert(each, f"{place}[{index}]") for index, each in enumerate(value))
 
     return read
