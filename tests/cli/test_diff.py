@@ -32,7 +32,7 @@ from arenascope.report.page.model import build
 from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
-from arenascope.wire.graph import Owner
+from arenascope.wire.graph_parts import Owner
 from arenascope.wire.owners import owner_key
 from arenascope.wire.snapshot import TakenDump
 from arenascope.wire.summary import summarize

@@ -16,6 +16,7 @@ from arenascope.wire import commands
 from arenascope.wire import dump_records as fmt
 from arenascope.wire import graph as answers
 from arenascope.wire.dump_records import SECTIONS
+from arenascope.wire.graph_parts import owner_name
 from arenascope.wire.summary import SCHEMA, Summary, document_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from arenascope.findings import Verdict
     from arenascope.processes import Identity
     from arenascope.wire.dump import Dump
-    from arenascope.wire.graph import Owner, Why
+    from arenascope.wire.graph import Why
+    from arenascope.wire.graph_parts import Owner
     from arenascope.wire.snapshot import TakenDump
     from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
 
@@ -237,7 +239,7 @@ class Snapshot:
         made = []
         for branch in self.dump.graph_branches[self.dump.graph_branches["depth"] == 0]:
             owner = owner_at(self.dump, int(branch["owner"]))
-            name = answers.owner_name(owner) if owner else "other owners"
+            name = owner_name(owner) if owner else "other owners"
             made.append(OwnerRow(name, owner, int(branch["retained"])))
         return Table(OwnerRow, sorted(made, key=lambda row: -row.retained)[:top])
 

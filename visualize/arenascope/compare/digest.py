@@ -13,7 +13,7 @@ import numpy as np
 
 from arenascope import rows
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.graph import owner_words
+from arenascope.wire.graph_parts import owner_words
 from arenascope.wire.owners import owner_at, owner_key
 from arenascope.wire.summary import objects_by_type
 

@@ -13,7 +13,7 @@ from arenascope.findings.next_steps import of_pins
 from arenascope.findings.parts import WholeBytes
 from arenascope.humanize import count, plural, printable
 from arenascope.trim_commands import trim_command
-from arenascope.wire.graph import owner_name
+from arenascope.wire.graph_parts import owner_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

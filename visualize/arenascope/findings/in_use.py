@@ -24,7 +24,7 @@ from arenascope.findings.parts import WholeBytes
 from arenascope.findings.runtimes import largest_types, not_marked
 from arenascope.humanize import count, plural, printable, share
 from arenascope.rows import RESIDENT
-from arenascope.wire.graph import owner_name
+from arenascope.wire.graph_parts import owner_name
 from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:

@@ -10,14 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
-from arenascope.wire.graph import Leaks, Owners, Sum, Types, Why, not_searched_words, owner_words, unfound_words
+from arenascope.wire.graph import Leaks, Owners, Types, Why, not_searched_words, unfound_words
+from arenascope.wire.graph_parts import Sum, owner_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
-    from arenascope.wire.graph import Several
+    from arenascope.wire.graph_parts import Several
 
 SHOWN_TYPES: Final = 20
 SHOWN_SUMS: Final = 30

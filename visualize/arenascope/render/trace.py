@@ -16,7 +16,7 @@ from arenascope.wire.profile_json import UNRECORDED
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from arenascope.wire.graph import Sum
+    from arenascope.wire.graph_parts import Sum
     from arenascope.wire.profile import StackFrame
     from arenascope.wire.trace import Trace, TraceSite
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.graph import Owner
+from arenascope.wire.graph_parts import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -9,7 +9,8 @@ from typing import Final, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import count, signed
 from arenascope.wire import commands
-from arenascope.wire.graph import GraphTarget, Sum
+from arenascope.wire.graph import GraphTarget
+from arenascope.wire.graph_parts import Sum
 from arenascope.wire.how import DEFAULT, How
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Positive, Unsigned

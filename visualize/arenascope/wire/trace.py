@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 
-from arenascope.wire.graph import Sum
+from arenascope.wire.graph_parts import Sum
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Unsigned
 from arenascope.wire.profile import StackFrame

@@ -12,7 +12,7 @@ import numpy as np
 
 from arenascope.humanize import printable
 from arenascope.wire import dump_records as fmt
-from arenascope.wire.graph import owner_name, owner_words
+from arenascope.wire.graph_parts import owner_name, owner_words
 from arenascope.wire.owners import owner_at, owner_key
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.wire.dump import Dump
-    from arenascope.wire.graph import Owner
+    from arenascope.wire.graph_parts import Owner
 
 MOST: Final = 4000  # users on the map: those with most bytes; of lost chunks first
 LONGEST: Final = 160  # characters of a name

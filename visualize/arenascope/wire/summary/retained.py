@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 from typing import Annotated, NamedTuple, Optional
 
-from arenascope.wire.graph import Evidence, Owner, Several, Sum, TypeName
+from arenascope.wire.graph_parts import Evidence, Owner, Several, Sum, TypeName
 from arenascope.wire.json_types import Bounds, Unsigned
 
 
