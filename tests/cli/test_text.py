@@ -7,6 +7,8 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from arenascope import humanize
 from arenascope.render.terminal import plain_table
@@ -71,3 +73,21 @@ def test_no_number_of_a_table_is_cut(width: int) -> None:
     Console(file=out, width=width).print(table, crop=False)
     assert "…" not in out.getvalue()
     assert [number for number in numbers if number not in out.getvalue()] == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [("", "1.0 MiB", "")],
+        [(Text("in use", style="red"), "1,234", "what the application\nholds"), ("名前 of two cells", "1", "x")],
+        [("std::vector<std::pair<" * 3, "1.0 MiB", "é"), ("short",)],
+    ],
+)
+def test_a_table_is_as_wide_as_rich_measures_it(rows: list[tuple[str | Text, ...]]) -> None:
+    table = plain_table("", ">bytes", "what it is")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=io.StringIO(), markup=False, emoji=False, highlight=False)
+    room = console.options.update(width=1000)
+    assert console.measure(table, options=room).maximum == Table.__rich_measure__(table, console, room).maximum

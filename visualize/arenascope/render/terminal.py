@@ -6,12 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Column
 
 NAME: Final = 20  # columns of a name, however narrow the terminal is
 BETWEEN: Final = 2  # columns between two of a table without a box
@@ -85,8 +88,18 @@ def title(words: str) -> Text:
     return Text(f"\n{words}", style="bold")
 
 
+def _longest(column: Column) -> int:
+    """The columns of the terminal that a table's column takes if nothing is wrapped."""
+    lines = (line for cell in (column.header, *column.cells) for line in str(cell).splitlines())
+    return max(map(cell_len, lines), default=0)
+
+
 class _Plain(Table):
     """A table whose names are wrapped rather than that a number is cut; a terminal that is too narrow breaks lines."""
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As rich has it, which measures each cell twice, by eight calls: a fifth of the time to print a summary."""
+        return Measurement(_needed(self), sum(map(_longest, self.columns)) + BETWEEN * (len(self.columns) - 1))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it with the room that its numbers take."""
