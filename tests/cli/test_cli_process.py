@@ -104,6 +104,32 @@ def test_a_command_loads_what_it_needs(  # noqa: PLR0917 - one for each fixture
     assert imported_by(*words, ARENASCOPE_ARENADUMP=str(arenadump.path)) & HEAVY == set(wanted.split())
 
 
+def test_a_summary_loads_no_answers_of_other_commands(arenadump: harness.Arenadump, parked: int) -> None:
+    loaded = imported_by("summary", parked, ARENASCOPE_ARENADUMP=str(arenadump.path))
+    assert "arenascope.wire.graph_parts" in loaded
+    answers = ("graph", "inject_result", "policy", "profile_json", "trace", "trim_result")
+    assert loaded & {f"arenascope.wire.{name}" for name in answers} == set()
+
+
+FINDS = """
+import sys, sysconfig
+from arenascope.wire.commands import program
+found = program()
+print(found, *(name for name in sys.modules if name.startswith("_sysconfigdata")), sep="\\n")
+print(sysconfig.get_path("scripts") + "/arenadump")
+"""
+
+
+def test_arenadump_is_found_without_what_python_was_built_with(arenadump: harness.Arenadump) -> None:
+    """That is a module of its own, which sysconfig reads for all of its answers."""
+    environment = {name: value for name, value in os.environ.items() if name != "ARENASCOPE_ARENADUMP"}
+    environment["PATH"] = f"{arenadump.path.parent}:{environment['PATH']}"
+    done = subprocess.run([sys.executable, "-c", FINDS], env=environment, capture_output=True, text=True, check=True)
+    found, *built_with, installed = done.stdout.splitlines()
+    assert built_with == []
+    assert found == installed or not Path(installed).exists()
+
+
 SEARCHES = """
 import gc, sys
 from arenascope.__main__ import run

@@ -47,6 +47,11 @@ seconds_of_children: Callable[[], float] = _seconds_of_children
 """Processor time of the programs that were started and have ended, and of the server."""
 
 
+def _scripts() -> Path:
+    """The folder of this Python's scripts. sysconfig itself would read all that Python was built with, in 1.5 ms."""
+    return Path(sysconfig.get_path("scripts", expand=False).format(base=os.path.normpath(sys.prefix)))
+
+
 def find_arenadump() -> str:
     """The C program's path: $ARENASCOPE_ARENADUMP, else beside this Python's scripts, else on PATH."""
     override = os.environ.get(OVERRIDE)
@@ -54,7 +59,7 @@ def find_arenadump() -> str:
         if not os.access(override, os.X_OK) or Path(override).is_dir():
             raise ArenascopeError(Code.USAGE, f"${OVERRIDE} names {override}, which is not a program")
         return override
-    beside = (Path(sysconfig.get_path("scripts")), Path(sys.argv[0]).resolve().parent)
+    beside = (_scripts(), Path(sys.argv[0]).resolve().parent)
     for folder in beside:
         if os.access(folder / PROGRAM, os.X_OK):
             return str(folder / PROGRAM)
