@@ -113,7 +113,7 @@ def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
     assert {"arenascope/report/templates/report.html.j2", "arenascope/report/static/main.js"} <= set(names)
     workloads = ROOT / "visualize/arenascope/experiment/workloads"
     assert {f"arenascope/experiment/workloads/{path.name}" for path in workloads.glob("*.*")} <= set(names)
-    assert {"arenascope/experiment/configurations.toml", "arenascope/experiment/templates/experiment.css"} <= set(names)
+    assert {"arenascope/experiment/configurations.toml", "arenascope/report/static/experiment.css"} <= set(names)
     ours = [name for name in names if "/experiment/workloads/" not in name]  # some of these are compiled later
     assert not [name for name in ours if name.endswith((".c", ".pyc")) or name.startswith("tests")]
     assert not [name for name in names if "__pycache__" in name]

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -17,9 +15,8 @@ from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.humanize import plural, printable, size
 from arenascope.report.charts.matplotlib_charts import for_page
-from arenascope.report.colours import classes, properties
-from arenascope.report.page.environment import templates
-from arenascope.report.page.html import STATIC
+from arenascope.report.page.html import render as render_page
+from arenascope.report.page.model import Page
 from arenascope.rows import BY_NAME
 from arenascope.version import version
 
@@ -31,37 +28,27 @@ if TYPE_CHECKING:
     from arenascope.experiment.results_dir import Store
     from arenascope.experiment.spec import Spec
 
-HERE: Final = Path(__file__).parent
-
 
 def render(analysis: Analysis, store: Store, links: dict[int, str]) -> str:
     """The whole file. `links`: number of a run → its map."""
-    style = _style()
-    sha = hashlib.sha256(style.encode()).digest()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{base64.b64encode(sha).decode()}'; base-uri 'none'; form-action 'none'"
-    )
-    template = templates(HERE / "templates").get_template("experiment.html.j2")
-    return template.render(
-        policy=policy,
-        style=Markup(style),  # noqa: S704 - ours
-        version=version(),
-        spec=analysis.spec,
-        command=_command(analysis.spec),
-        repeats=plural(analysis.spec.repeats, "run"),
-        verdict=verdict(analysis),
-        charts=dict(_charts(analysis, store)),
-        columns=[heading(column).split("\n") for column in used(analysis)],
-        rows=list(_rows(analysis)),
-        ledger=_ledger(analysis),
-        marks=marks_table(analysis) if analysis.marks else None,
-        pairs=[(what, _pairs(analysis, figure)) for what, figure in (("Memory", analysis.memory), ("CPU", CPU))],
-        when=when(analysis),
-        runs=list(_runs(analysis, store, links)),
-        settings=list(_settings(analysis, store)),
-        left_out={name: printable(why) for name, why in analysis.left_out.items()},
-        machine=_machine(analysis.machine),
-    )
+    values = {
+        "version": version(),
+        "spec": analysis.spec,
+        "command": _command(analysis.spec),
+        "repeats": plural(analysis.spec.repeats, "run"),
+        "verdict": verdict(analysis),
+        "charts": dict(_charts(analysis, store)),
+        "columns": [f">{heading(column)}" for column in used(analysis)],
+        "rows": list(_rows(analysis)),
+        "ledger": _ledger(analysis),
+        "marks": _marks(analysis) if analysis.marks else None,
+        "pairs": [_pairs(analysis, what, figure) for what, figure in (("Memory", analysis.memory), ("CPU", CPU))],
+        "when": when(analysis),
+        "runs": list(_runs(analysis, store, links)),
+        "settings": list(_settings(analysis, store)),
+        "machine": _machine(analysis.machine),
+    }
+    return render_page(Page(values, [], {}, "experiment.html.j2", "", ("report.css", "experiment.css")))
 
 
 def _command(spec: Spec) -> str:
@@ -120,26 +107,24 @@ def _rows(analysis: Analysis) -> Iterator[FigureRow]:
         yield FigureRow(row.name, row.runs, row.failed, front, cells)
 
 
-class LedgerTable(NamedTuple):
-    """What was resident in the end: a column for each configuration, a line for each row."""
-
-    header: list[str]
-    allocators: list[str]
-    lines: list[tuple[str, list[str]]]
+Table = tuple[list[str], list[list[str]]]  # titles, as the template has them, and lines
 
 
-def _ledger(analysis: Analysis) -> LedgerTable | None:
-    """What was resident, as a table: the rows that hold something anywhere."""
+def _ledger(analysis: Analysis) -> Table | None:
+    """What was resident in the end: a column for each configuration, a line for each row that is not always 0."""
     taken = [(row.name, row.snapshot) for row in analysis.rows if row.snapshot]
     if not taken:
         return None
     ledgers = [snapshot.ledger for _, snapshot in taken]
     names = [name for name in ledgers[0] if any(ledger[name] != 0 for ledger in ledgers)]
-    return LedgerTable(
-        header=[name for name, _ in taken],
-        allocators=[snapshot.allocator.malloc for _, snapshot in taken],
-        lines=[(BY_NAME[name].title, [size(ledger[name]) for ledger in ledgers]) for name in names],
-    )
+    lines = [[BY_NAME[name].title, *(size(ledger[name]) for ledger in ledgers)] for name in names]
+    mallocs = ["malloc", *(snapshot.allocator.malloc for _, snapshot in taken)]
+    return ["row", *(f">{name}" for name, _ in taken)], [mallocs, *lines]
+
+
+def _marks(analysis: Analysis) -> Table:
+    header, lines = marks_table(analysis)
+    return ["configuration", *(f">{title}" for title in header[1:])], lines
 
 
 class Run(NamedTuple):
@@ -176,7 +161,8 @@ def _runs(analysis: Analysis, store: Store, links: dict[int, str]) -> Iterator[R
         )
 
 
-def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str]]:
+def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str | None]]:
+    """Each configuration, what it is and what it sets; of one that could not be run here, why, and None."""
     preloaded = {each.configuration: each.environment.get("LD_PRELOAD", "").split(":") for each in store.runs()}
     for row in analysis.rows:
         each = analysis.spec.configuration(row.name)
@@ -186,6 +172,7 @@ def _settings(analysis: Analysis, store: Store) -> Iterator[tuple[str, str, str]
             set_here.append(f"LD_PRELOAD={':'.join(libraries)}")
         set_here += [f"{name} = {value}" for name, value in each.parameters.items()]
         yield row.name, each.says, " ".join([*set_here, *each.wrapper])
+    yield from ((name, printable(why), None) for name, why in analysis.left_out.items())
 
 
 def _machine(machine: dict[str, Any]) -> list[tuple[str, str]]:
@@ -197,10 +184,11 @@ def _machine(machine: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _pairs(analysis: Analysis, figure: str) -> list[tuple[str, list[str]]]:
+def _pairs(analysis: Analysis, what: str, figure: str) -> tuple[str, list[str], list[tuple[str, list[str]]]]:
     """Each configuration against each, in per cent of the other; "~" where they cannot be told apart."""
     having = [row for row in analysis.rows if row.figures.get(figure)]
-    return [(a.name, [_pair(analysis, figure, a, b) for b in having]) for a in having]
+    lines = [(a.name, [_pair(analysis, figure, a, b) for b in having]) for a in having]
+    return what, [f">{row.name}" for row in having], lines
 
 
 def _pair(analysis: Analysis, figure: str, a: ConfigurationRow, b: ConfigurationRow) -> str:
@@ -212,9 +200,3 @@ def _pair(analysis: Analysis, figure: str, a: ConfigurationRow, b: Configuration
     if difference.ratio is None:
         return "more" if difference.median > 0 else "less"
     return f"{100 * (difference.ratio - 1):+.0f} %"
-
-
-def _style() -> str:
-    """The report's style sheet and its colours, and what only this page has."""
-    own = (HERE / "templates" / "experiment.css").read_text(encoding="utf-8")
-    return f":root{{{properties('phusion')}}}{classes()}\n{(STATIC / 'report.css').read_text(encoding='utf-8')}{own}"

@@ -36,16 +36,15 @@ ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def render(page: Page) -> str:
     """The whole file."""
-    style, script = _style(page.styles), bundle(page.entry)
+    style, script = _style(page.styles), bundle(page.entry) if page.entry else ""
     policy = {
         "default-src": "'none'",
-        "script-src": _hash(script),
         "style-src": _hash(style),
         "base-uri": "'none'",
         "form-action": "'none'",
-        "require-trusted-types-for": "'script'",
-        "trusted-types": "'none'",
     }
+    if script:
+        policy |= {"script-src": _hash(script), "require-trusted-types-for": "'script'", "trusted-types": "'none'"}
     return (
         templates(HERE / "templates")
         .get_template(page.template)

@@ -48,7 +48,7 @@ class Page(NamedTuple):
     blocks: list[Block]
     script: dict[str, Any]  # what the map's script is told, as JSON
     template: str = "report.html.j2"
-    entry: str = "main.js"
+    entry: str = "main.js"  # empty: without a script
     styles: tuple[str, ...] = ("report.css",)
 
 
@@ -92,7 +92,7 @@ def build(snapshots: Sequence[TakenDump]) -> Page:
         "profile": sites.section(allocators[-1], calls),
         "calls": calls.json_data(),
         "arenas": tables.arenas(now, laid),
-        "arena_columns": tables.arena_columns(now),
+        "arena_columns": [f">>{title}" for title in tables.arena_columns(now)],
         "arena_count": len(now.summary.arenas),
         "sizes": _sizes(now),
         "runs": _runs(drawn.states[-1][: laid.malloc_total], laid, page_size),
@@ -187,7 +187,7 @@ class Chart(NamedTuple):
 
 def _chart(of: Histogram, drawn: Bars, *, pinning: bool = False) -> Chart:
     table = [(size(bound), [amount(cell) for cell in cells]) for bound, cells in of.rows()]
-    return Chart(drawn, list(of.series), table, pinning)
+    return Chart(drawn, [f">{name}" for name in of.series], table, pinning)
 
 
 def _sizes(facts: PageFacts) -> Chart | None:
