@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 OTHERS: Final = "others"  # the arena that stands for those beyond the limit; no arena is called so
 WHO: Final = ("pid", "command")
+UNITS: Final = ("bytes", "seconds")
 ARENA_ROWS: Final = tuple(row.name for row in RESIDENT if row.owner != "PROCESS")
 
 
 class Family(NamedTuple):
     """A metric of each process: one sample for each value of its own label."""
 
-    name: str  # without the unit
-    unit: str
+    name: str  # with the unit, and without what a counter's has behind it
     meaning: str
-    labels: tuple[str, ...]
     of: Callable[[Latest, int, float], Samples]  # of a snapshot, the number of arenas, and now
+    labels: tuple[str, ...] = ()
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
 
 
@@ -112,142 +112,110 @@ def _seconds(milliseconds: float | None) -> float | None:
 
 FAMILIES: Final = (
     Family(
-        "arenascope_rss",
-        "bytes",
+        "arenascope_rss_bytes",
         "Resident memory of the process, as the kernel counts it.",
-        (),
         _one(lambda seen: seen.summary.kernel.rss),
     ),
     Family(
-        "arenascope_swap",
-        "bytes",
+        "arenascope_swap_bytes",
         "Swapped memory of the process, as the kernel counts it.",
-        (),
         _one(lambda seen: seen.summary.kernel.swap),
     ),
     Family(
-        "arenascope_row",
-        "bytes",
+        "arenascope_row_bytes",
         "A row of the ledger: resident memory by who holds it. The rows of a process are its Rss.",
-        ("row",),
         _rows(lambda seen: seen.summary.ledger),
+        ("row",),
     ),
     Family(
-        "arenascope_absent",
-        "bytes",
+        "arenascope_absent_bytes",
         "malloc's memory that is not resident.",
-        ("row",),
         _rows(lambda seen: seen.summary.absent),
-    ),
-    Family(
-        "arenascope_forecast",
-        "bytes",
-        "What a trim would return now.",
-        ("trim",),
-        _rows(lambda seen: seen.summary.forecast),
-    ),
-    Family(
-        "arenascope_beside",
-        "bytes",
-        "malloc's memory that Rss does not count.",
         ("row",),
-        _rows(lambda seen: seen.summary.beside),
     ),
-    Family("arenascope_chunks", "", "malloc's chunks by state, resident or not.", ("state",), _chunks),
-    Family("arenascope_chunk", "bytes", "malloc's chunks by state, resident or not.", ("state",), _chunk_bytes),
-    Family("arenascope_arenas", "", "malloc's arenas.", (), _one(lambda seen: len(seen.summary.arenas))),
+    Family(
+        "arenascope_forecast_bytes",
+        "What a trim would return now.",
+        _rows(lambda seen: seen.summary.forecast),
+        ("trim",),
+    ),
+    Family(
+        "arenascope_beside_bytes",
+        "malloc's memory that Rss does not count.",
+        _rows(lambda seen: seen.summary.beside),
+        ("row",),
+    ),
+    Family("arenascope_chunks", "malloc's chunks by state, resident or not.", _chunks, ("state",)),
+    Family("arenascope_chunk_bytes", "malloc's chunks by state, resident or not.", _chunk_bytes, ("state",)),
+    Family("arenascope_arenas", "malloc's arenas.", _one(lambda seen: len(seen.summary.arenas))),
     Family(
         "arenascope_arenas_left_out",
-        "",
         "Arenas that have no name of their own here: they are in the arena others.",
-        (),
         _arenas_left_out,
     ),
-    Family("arenascope_arena_row", "bytes", "A row of an arena's ledger.", ("arena", "row"), _arena_rows),
-    Family("arenascope_arena_system", "bytes", "What an arena has from the kernel.", ("arena",), _arena_system),
-    Family("arenascope_finding", "", "1: the verdict has this finding.", ("finding",), _findings),
-    Family("arenascope_finding", "bytes", "What a finding explains.", ("finding",), _finding_bytes),
+    Family("arenascope_arena_row_bytes", "A row of an arena's ledger.", _arena_rows, ("arena", "row")),
+    Family("arenascope_arena_system_bytes", "What an arena has from the kernel.", _arena_system, ("arena",)),
+    Family("arenascope_finding", "1: the verdict has this finding.", _findings, ("finding",)),
+    Family("arenascope_finding_bytes", "What a finding explains.", _finding_bytes, ("finding",)),
     Family(
-        "arenascope_snapshot_timestamp",
-        "seconds",
+        "arenascope_snapshot_timestamp_seconds",
         "When the process was inspected, since the epoch.",
-        (),
         _one(lambda seen: seen.time),
     ),
-    Family("arenascope_snapshot_age", "seconds", "Time since the process was inspected.", (), _age),
+    Family("arenascope_snapshot_age_seconds", "Time since the process was inspected.", _age),
     Family(
-        "arenascope_snapshot_pause",
-        "seconds",
+        "arenascope_snapshot_pause_seconds",
         "How long the snapshot stopped the process.",
-        (),
         _one(lambda seen: _seconds(seen.summary.snapshot.pause_ms)),
     ),
     Family(
         "arenascope_snapshot_torn_chunks",
-        "",
         "Chunks that the snapshot could not read whole.",
-        (),
         _one(lambda seen: seen.summary.snapshot.torn_chunks),
     ),
     Family(
         "arenascope_snapshot_exact",
-        "",
         "1: the rows of the look add up to Rss to the byte.",
-        (),
         _one(lambda seen: int(seen.summary.snapshot.exact)),
     ),
     Family(
         "arenascope_policy_on",
-        "",
         "1: the agent in the process has a policy. 0: the agent has none.",
-        (),
         _of_policy(lambda policy: int(policy.policy == "on")),
     ),
     Family(
         "arenascope_policy_checks",
-        "",
         "Checks of the policy's conditions.",
-        (),
         _of_policy(lambda policy: policy.checks),
-        CounterMetricFamily,
+        kind=CounterMetricFamily,
     ),
     Family(
         "arenascope_policy_trims",
-        "",
         "Trims that the policy has made.",
-        (),
         _of_policy(lambda policy: policy.trims),
-        CounterMetricFamily,
+        kind=CounterMetricFamily,
     ),
     Family(
-        "arenascope_policy_returned",
-        "bytes",
+        "arenascope_policy_returned_bytes",
         "What these trims have returned.",
-        (),
         _of_policy(lambda policy: policy.returned),
-        CounterMetricFamily,
+        kind=CounterMetricFamily,
     ),
     Family(
-        "arenascope_policy_faulted_back",
-        "bytes",
+        "arenascope_policy_faulted_back_bytes",
         "How much of that was resident again at the next check, by the growth of Rss.",
-        (),
         _of_policy(lambda policy: policy.faulted_back),
-        CounterMetricFamily,
+        kind=CounterMetricFamily,
     ),
     Family(
-        "arenascope_policy_elapsed",
-        "seconds",
+        "arenascope_policy_elapsed_seconds",
         "How long these trims took.",
-        (),
         _of_policy(lambda policy: _seconds(policy.elapsed_ms)),
-        CounterMetricFamily,
+        kind=CounterMetricFamily,
     ),
     Family(
-        "arenascope_policy_longest_hold",
-        "seconds",
+        "arenascope_policy_longest_hold_seconds",
         "The longest time for which such a trim has locked an arena.",
-        (),
         _of_policy(lambda policy: _seconds(policy.longest_hold_ms)),
     ),
 )
@@ -273,7 +241,8 @@ class MetricsPage:
 
     def _of_processes(self, family: Family, shown: list[Latest], now: float) -> Metric:
         labels = (*WHO, *family.labels)
-        metric = family.kind(family.name, family.meaning, labels=labels, unit=family.unit)
+        unit = next((unit for unit in UNITS if family.name.endswith(f"_{unit}")), "")
+        metric = family.kind(family.name, family.meaning, labels=labels, unit=unit)
         for seen in shown:
             for own, value in family.of(seen, self._arenas, now):
                 if value is not None:
