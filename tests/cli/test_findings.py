@@ -40,7 +40,8 @@ from arenascope.trim_commands import trim_command
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
 from arenascope.wire.snapshot import TakenDump
-from arenascope.wire.summary import Releasable, parse
+from arenascope.wire.summary import parse
+from arenascope.wire.summary.heaps import Releasable
 
 SCHEMA = schema("summary")
 OTHER_MALLOCS = {

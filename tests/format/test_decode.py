@@ -20,10 +20,10 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import final_snapshot, spec
 from arenascope.experiment.results_dir import Store
 from arenascope.render.summary import render_summary
+from arenascope.wire.agent_answers import Trim
 from arenascope.wire.dump import Dump
 from arenascope.wire.json_decode import DecodeError, decode
 from arenascope.wire.summary import Summary, document_of, parse
-from arenascope.wire.trim_result import Trim
 
 pytestmark = pytest.mark.check
 

@@ -23,7 +23,8 @@ from tools.running import started
 
 from arenascope.cli.main import cli, main
 from arenascope.errors import Code
-from arenascope.wire.graph import Leaks, Owners, Types, Why, parse
+from arenascope.wire.graph import Leaks, Owners, Types, Why
+from arenascope.wire.json_decode import parse
 
 HEADER = 16
 WHEEL = "(anonymous namespace)::Wheel"

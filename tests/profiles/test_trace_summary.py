@@ -20,7 +20,8 @@ from tools import harness, programs
 
 from arenascope.render.trace import BARS, duration, render_trace
 from arenascope.schema import schema
-from arenascope.wire.trace import parse
+from arenascope.wire.json_decode import parse
+from arenascope.wire.trace import Trace
 
 SCHEMA = schema("trace")
 SOURCE = """
@@ -138,7 +139,7 @@ def test_the_commands_say_the_same(record: Path, arenadump: harness.Arenadump) -
 
 
 def test_a_narrow_terminal_cuts_no_number(record: Path, arenadump: harness.Arenadump) -> None:
-    answer = parse(arenadump.check("trace", "--json", record))
+    answer = parse(Trace, arenadump.check("trace", "--json", record))
     drawn = []
     for width in (120, 40):
         console = Console(width=width)

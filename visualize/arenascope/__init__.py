@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from arenascope.api import (
         Answer,
-        Code,
-        Error,
         Options,
         diff,
         dump,
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
         types,
         why,
     )
+    from arenascope.errors import ArenascopeError as Error
+    from arenascope.errors import Code
     from arenascope.snapshot import LeakRow, Ledger, OwnerRow, SiteRow, Snapshot, Table, TypeRow
 
 __all__ = [

@@ -8,11 +8,11 @@ Snapshot.caveats says why. What fails raises Error, whose `code` is the exit cod
 from __future__ import annotations
 
 import os
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Callable, Final, Generic, Literal, TypedDict, TypeVar, Union
 
-from arenascope.errors import ArenascopeError as Error
-from arenascope.errors import Code, PartialError
+from arenascope.errors import ArenascopeError as Error  # noqa: F401 - the package has both from here
+from arenascope.errors import Code, PartialError  # noqa: F401
 from arenascope.wire import commands
 from arenascope.wire.how import How
 
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from arenascope.compare import Comparison, Digest
     from arenascope.snapshot import Snapshot
     from arenascope.timeline.reader import Timeline
+    from arenascope.wire.agent_answers import Inject, Trim
     from arenascope.wire.graph import Leaks, Owners, Types, Why
-    from arenascope.wire.inject_result import Inject
     from arenascope.wire.profile_json import ReadProfile
     from arenascope.wire.summary import Summary
     from arenascope.wire.trace import Trace
-    from arenascope.wire.trim_result import Trim
 
 T = TypeVar("T")
 Mode = Literal["auto", "freeze", "clone", "live"]
@@ -56,16 +55,18 @@ class Options(TypedDict, total=False):
 class Answer(Generic[T]):
     """What arenadump answered: its text (`json`, to the byte), and the same typed (`facts`)."""
 
-    def __init__(self, json: str, parse: Callable[[str], T], partial: str | None = None) -> None:
+    def __init__(self, json: str, kind: type[T], partial: str | None = None) -> None:
         """`partial`: why it is about the smaller part only, as heaps of other allocators are not searched."""
         self.json: Final = json
         self.partial: Final = partial
-        self._parse: Final = parse
+        self._kind: Final = kind
 
     @cached_property
     def facts(self) -> T:
         """All that the text says. Error INTERNAL: it is of another version."""
-        return self._parse(self.json)
+        from arenascope.wire.json_decode import parse
+
+        return parse(self._kind, self.json)
 
 
 def _seconds(value: Seconds | None) -> str | None:
@@ -88,18 +89,16 @@ def _name(target: Target) -> str:
 
 def summary(target: Target, **options: Unpack[Options]) -> Answer[Summary]:
     """What holds a target's memory: what a Snapshot's `facts` are, without the snapshot."""
-    from arenascope.wire.summary import parse
+    from arenascope.wire.summary import Summary
 
-    return Answer(commands.summary(_name(target), _how(options)), parse)
+    return Answer(commands.summary(_name(target), _how(options)), Summary)
 
 
 def _of_graph(ask: Callable[[str, How], str], kind: type[T], target: Target, options: Options) -> Answer[T]:
-    from arenascope.wire.graph import parse
-
     try:
-        return Answer(ask(_name(target), _how(options)), partial(parse, kind))
+        return Answer(ask(_name(target), _how(options)), kind)
     except PartialError as error:
-        return Answer(error.printed, partial(parse, kind), str(error))
+        return Answer(error.printed, kind, str(error))
 
 
 def owners(target: Target, **options: Unpack[Options]) -> Answer[Owners]:
@@ -125,10 +124,10 @@ def leaks(target: Target, **options: Unpack[Options]) -> Answer[Leaks]:
 
 def why(target: Target, address: int | str, **options: Unpack[Options]) -> Answer[Why]:
     """The shortest path from an owner to the chunk at an address of a process or a core."""
-    from arenascope.wire.graph import Why, parse
+    from arenascope.wire.graph import Why
 
     place = hex(address) if isinstance(address, int) else address
-    return Answer(commands.why(_name(target), place, _how(options)), partial(parse, Why))
+    return Answer(commands.why(_name(target), place, _how(options)), Why)
 
 
 def dump(target: Target, output: str | os.PathLike[str] | int, **options: Unpack[Options]) -> None:
@@ -202,13 +201,13 @@ def trim(  # noqa: PLR0913 - each an option of the command line
     forecast. `arena`: the address of one, which alone is trimmed. `watch`: after what time to count what is resident
     again. `timeout`, `force`: as of inject().
     """
-    from arenascope.wire.trim_result import parse
+    from arenascope.wire.agent_answers import Trim
 
     times = {"max-hold": max_hold, "max-pause": max_pause, "watch": watch, "timeout": timeout}
     flags = {"deep": deep, "forecast": forecast_only, "force": force}
     place = hex(arena) if isinstance(arena, int) else arena
     options = {**{name: _seconds(time) for name, time in times.items()}, **flags, "arena": place}
-    return Answer(commands.trim(str(pid), options), parse)
+    return Answer(commands.trim(str(pid), options), Trim)
 
 
 def inject(pid: int | str, *, timeout: Seconds | None = None, force: bool = False) -> Answer[Inject]:
@@ -217,9 +216,9 @@ def inject(pid: int | str, *, timeout: Seconds | None = None, force: bool = Fals
     `timeout`: for how long to search for a thread that can load it safely (DENIED after that; the default is 10 s).
     `force`: also where a seccomp filter may kill the process for it, or with few mappings left.
     """
-    from arenascope.wire.inject_result import parse
+    from arenascope.wire.agent_answers import Inject
 
-    return Answer(commands.inject(str(pid), {"timeout": _seconds(timeout), "force": force}), parse)
+    return Answer(commands.inject(str(pid), {"timeout": _seconds(timeout), "force": force}), Inject)
 
 
 def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None = None) -> Snapshot:
@@ -237,9 +236,9 @@ def profile(pid: int, seconds: float, *, exact: bool = False, rates: str | None 
 
 def read_profile(target: Target, **options: Unpack[Options]) -> Answer[ReadProfile]:
     """The profile of a process, a core or a dump file. Error UNSUPPORTED: it has none."""
-    from arenascope.wire.profile_json import parse
+    from arenascope.wire.profile_json import ReadProfile
 
-    return Answer(commands.sites(_name(target), _how(options)), parse)
+    return Answer(commands.sites(_name(target), _how(options)), ReadProfile)
 
 
 def read_timeline(path: str | os.PathLike[str]) -> Timeline:
@@ -261,31 +260,6 @@ def read_instant(path: str | os.PathLike[str], when: str = "last", *, named: boo
 
 def read_trace(path: str | os.PathLike[str]) -> Answer[Trace]:
     """What the file of `arenascope run --trace` says. Error: BAD_INPUT, NO_TARGET."""
-    from arenascope.wire.trace import parse
+    from arenascope.wire.trace import Trace
 
-    return Answer(commands.trace(os.fsdecode(path)), parse)
-
-
-__all__ = [
-    "Answer",
-    "Code",
-    "Error",
-    "Options",
-    "diff",
-    "dump",
-    "inject",
-    "inspect",
-    "inspect_all",
-    "leaks",
-    "open_dump",
-    "owners",
-    "profile",
-    "read_instant",
-    "read_profile",
-    "read_timeline",
-    "read_trace",
-    "summary",
-    "trim",
-    "types",
-    "why",
-]
+    return Answer(commands.trace(os.fsdecode(path)), Trace)

@@ -13,7 +13,8 @@ from arenascope.rows import RESIDENT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from arenascope.wire.summary import Arena, Summary
+    from arenascope.wire.summary import Summary
+    from arenascope.wire.summary.heaps import Arena
 
 
 SHORT: Final = {

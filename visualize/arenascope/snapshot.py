@@ -17,6 +17,7 @@ from arenascope.wire import dump_records as fmt
 from arenascope.wire import graph as answers
 from arenascope.wire.dump_records import SECTIONS
 from arenascope.wire.graph_parts import owner_name
+from arenascope.wire.json_decode import answer, parse
 from arenascope.wire.summary import SCHEMA, Summary, document_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from arenascope.wire.graph import Why
     from arenascope.wire.graph_parts import Owner
     from arenascope.wire.snapshot import TakenDump
-    from arenascope.wire.summary import Arena, Doubt, Mappings, Runtime
+    from arenascope.wire.summary.heaps import Arena
+    from arenascope.wire.summary.mappings import Mappings
+    from arenascope.wire.summary.origin import Doubt
+    from arenascope.wire.summary.runtimes import Runtime
 
 Measure = Literal[
     "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned", "stranded", "returned", "grown"
@@ -145,8 +149,6 @@ class Snapshot:
     @cached_property
     def facts(self) -> Summary:
         """All that arenadump judged, typed: the schema arenascope.summary/1."""
-        from arenascope.wire.json_decode import answer  # noqa: PLC0415
-
         return answer(Summary, self.summary(), SCHEMA)
 
     def summary(self) -> dict[str, Any]:
@@ -282,7 +284,7 @@ class Snapshot:
 
         The target is read again: its memory is not in the snapshot.
         """
-        found = answers.parse(answers.Why, commands.why(self._target, hex(address)))
+        found = parse(answers.Why, commands.why(self._target, hex(address)))
         if identity_of(self._target) != self._process:  # and so it was while arenadump read it
             raise ArenascopeError(
                 Code.TARGET_GONE, f"process {self._target} is not the one of the snapshot any more: it has ended"

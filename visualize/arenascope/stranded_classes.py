@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from arenascope.wire.summary import StrandedPages
+    from arenascope.wire.summary.heaps import StrandedPages
 
 CHUNKS: Final = {0: "none in use", 1: "1 chunk", 2: "2 chunks", 3: "3 or 4", 5: "5 to 8", 9: "9 or more"}
 EIGHTHS: Final = 8

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from arenascope.wire.summary import Target
+    from arenascope.wire.summary.origin import Target
 
 
 def trim_command(target: Target, *, deep: bool = False) -> str | None:

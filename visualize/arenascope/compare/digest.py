@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arenascope.wire.dump import Dump, Records
-    from arenascope.wire.summary import Arena, Objects, Summary
+    from arenascope.wire.summary import Summary
+    from arenascope.wire.summary.heaps import Arena
+    from arenascope.wire.summary.runtimes import Objects
 
 NO_TYPE = "type not known"
 NOBODY = ("lost", "others")

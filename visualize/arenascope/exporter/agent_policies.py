@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.wire.policy import NO_AGENT, Policy, ask
+from arenascope.wire.agent_answers import NO_AGENT, Policy, ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

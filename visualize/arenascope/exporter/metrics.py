@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from arenascope.exporter.poller import Board, Latest
-    from arenascope.wire.policy import Policy
-    from arenascope.wire.summary import Arena, Rows
+    from arenascope.wire.agent_answers import Policy
+    from arenascope.wire.summary.heaps import Arena
+    from arenascope.wire.summary.ledger import Rows
 
     Samples = Iterator[tuple[tuple[str, ...], Optional[float]]]  # own labels, and a value
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from arenascope.processes import Identity, Process
     from arenascope.watch.loop import Bell
     from arenascope.watch.process_group import Watched
+    from arenascope.wire.agent_answers import Policy
     from arenascope.wire.how import How
-    from arenascope.wire.policy import Policy
     from arenascope.wire.summary import Summary
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import Arena, PinnedBy
+    from arenascope.wire.summary.heaps import Arena
+    from arenascope.wire.summary.retained import PinnedBy
 
 DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEFAULT_*_THRESHOLD)
 LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)

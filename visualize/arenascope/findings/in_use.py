@@ -29,8 +29,8 @@ from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import ChunkSize
     from arenascope.wire.summary.findings import Step
+    from arenascope.wire.summary.heaps import ChunkSize
 
 USED: Final = 0.1  # of Rss: what is in use, and is less, is not named unless it is the largest row
 MOST: Final = 0.5  # of what is in use: one size that has as much, in MANY chunks, may be a leak

@@ -11,7 +11,9 @@ from arenascope.findings.parts import Telling, WholeBytes
 from arenascope.trim_commands import living_pid
 
 if TYPE_CHECKING:
-    from arenascope.wire.summary import AnonymousMapping, Arena, Summary
+    from arenascope.wire.summary import Summary
+    from arenascope.wire.summary.heaps import Arena
+    from arenascope.wire.summary.mappings import AnonymousMapping
 
 ANONYMOUS: Final = "anonymous memory"
 MIB: Final = 1 << 20

@@ -20,7 +20,7 @@ from arenascope.wire.summary.findings import Step
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import Runtime
+    from arenascope.wire.summary.runtimes import Runtime
 
 PPROF: Final = b"net/http/pprof.Index"  # in the table of functions, which Go keeps in a stripped program, too
 MOSTLY: Final = 0.5  # of a Ruby's slots

@@ -15,7 +15,7 @@ from arenascope.runtime_names import NAMES
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import Objects, ObjectType, Runtime
+    from arenascope.wire.summary.runtimes import Objects, ObjectType, Runtime
 
 
 def ruby_pages(facts: Facts) -> Finding | None:

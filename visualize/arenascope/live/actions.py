@@ -9,11 +9,10 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
+from arenascope import api
 from arenascope.errors import ArenascopeError
 from arenascope.humanize import printable, size
 from arenascope.wire import commands
-from arenascope.wire.how import DEFAULT
-from arenascope.wire.trim_result import parse
 
 if TYPE_CHECKING:
     from arenascope.processes import Process
@@ -34,7 +33,7 @@ def new_file(process: Process, kind: str) -> str:
 def dump(process: Process) -> str:
     """Write a dump into the current directory."""
     name = new_file(process, "dump")
-    commands.dump(str(process.pid), DEFAULT, name)
+    api.dump(process.pid, name)
     return f"{name}: written"
 
 
@@ -47,7 +46,7 @@ def report(process: Process) -> str:
 
 def trim(process: Process) -> str:
     """Have the process return its free memory."""
-    done = parse(commands.trim(str(process.pid), {}))
+    done = api.trim(process.pid).facts
     note = f"; {done.note}" if done.note else ""
     if not done.trimmed:
         return f"process {done.pid} was not trimmed (forecast: {size(done.forecast)}){note}"

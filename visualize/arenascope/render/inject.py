@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from arenascope.humanize import duration, printable, size
 
 if TYPE_CHECKING:
-    from arenascope.wire.inject_result import Inject
+    from arenascope.wire.agent_answers import Inject
 
 
 def render_inject(facts: Inject) -> str:

@@ -24,20 +24,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from arenascope.wire.summary import (
-        Absent,
-        AnonymousMapping,
-        Arena,
-        Doubt,
-        ObjectClass,
-        Objects,
-        Pin,
-        StrandedPages,
-        Summary,
-        Tallies,
-        Target,
-        Thread,
-    )
+    from arenascope.wire.summary import Summary
+    from arenascope.wire.summary.heaps import Arena, Pin, StrandedPages, Tallies, Thread
+    from arenascope.wire.summary.ledger import Absent
+    from arenascope.wire.summary.mappings import AnonymousMapping
+    from arenascope.wire.summary.origin import Doubt, Target
+    from arenascope.wire.summary.runtimes import ObjectClass, Objects
 
 WORST: Final = 5  # arenas, pins
 SHOWN_THREADS: Final = 6

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from arenascope.wire.trim_result import Trim
+    from arenascope.wire.agent_answers import Trim
 
 SHOWN_ARENAS: Final = 12
 

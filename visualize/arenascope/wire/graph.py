@@ -6,15 +6,13 @@ What is not known is None. Bytes are those of chunks, headers included.
 
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Annotated, Literal, NamedTuple, Optional, TypeVar, Union
+from typing import Annotated, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import size
 from arenascope.runtime_names import NAMES
 from arenascope.wire.graph_parts import Evidence, Owner, Several, Sum, TypeName
-from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Address, Bounds, Duration, EnumNames, Positive, Time, Unsigned
 
-T = TypeVar("T")
 Mode = Annotated[str, EnumNames("Mode", but=("in_process",)), "How the target was read (docs/safety.md)."]
 
 
@@ -191,12 +189,6 @@ class Why(NamedTuple):
     member: Optional[str]  # Which part of the variable the word is, by debug information.
     leads_to: Optional[Unsigned]  # Where in the first chunk the root's pointer leads.
     path: tuple[WayStep, ...]  # From the chunk that the root leads to, to the one that was asked for.
-
-
-def parse(kind: type[T], text: str) -> T:
-    """What arenadump printed: Leaks, Types, Owners or Why. ArenascopeError INTERNAL where it is no such answer."""
-    schema = f"arenascope.{kind.__name__.lower()}/1"
-    return answer(kind, document(text, schema), schema)
 
 
 def not_searched_words(facts: Union[Leaks, Types, Owners]) -> str:

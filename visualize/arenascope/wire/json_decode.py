@@ -52,6 +52,12 @@ def answer(kind: type[T], made: Mapping[str, Any], schema: str) -> T:
         raise _unexpected(schema, str(error)) from error
 
 
+def parse(kind: type[T], text: str) -> T:
+    """What arenadump printed, as the class of the document's name. ArenascopeError INTERNAL: it is something else."""
+    schema = f"arenascope.{kind.__name__.removeprefix('Read').lower()}/1"
+    return answer(kind, document(text, schema), schema)
+
+
 def _unexpected(schema: str, found: str) -> ArenascopeError:
     kind = schema.partition(".")[2].partition("/")[0]  # "summary"
     return ArenascopeError(

@@ -12,7 +12,7 @@ from arenascope.wire import commands
 from arenascope.wire.graph import GraphTarget
 from arenascope.wire.graph_parts import Sum
 from arenascope.wire.how import DEFAULT, How
-from arenascope.wire.json_decode import answer, document
+from arenascope.wire.json_decode import parse
 from arenascope.wire.json_types import Address, Positive, Unsigned
 from arenascope.wire.profile import (
     GROWN,
@@ -28,7 +28,6 @@ from arenascope.wire.profile import (
     apart,
 )
 
-SCHEMA: Final = "arenascope.profile/1"
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
 NO_MALLOC: Final = "its malloc is not glibc's (`arenascope summary` names it)"
 UNRECORDED: Final = f"No allocation was recorded: the program made none, or {NO_MALLOC}."
@@ -262,12 +261,7 @@ class ReadProfile(NamedTuple):
 
 def read_profile(target: str, how: How = DEFAULT, descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target. `descriptors`: open files of ours that it gets."""
-    return parse(commands.sites(target, how, descriptors))
-
-
-def parse(text: str) -> ReadProfile:
-    """What arenadump printed. ArenascopeError INTERNAL where that is no such profile."""
-    return answer(ReadProfile, document(text, SCHEMA), SCHEMA)
+    return parse(ReadProfile, commands.sites(target, how, descriptors))
 
 
 def unrecorded(*, whole: bool) -> str:

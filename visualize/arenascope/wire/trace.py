@@ -3,15 +3,12 @@
 
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import Final, Literal, NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional
 
 from arenascope.wire.graph_parts import Sum
-from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Unsigned
 from arenascope.wire.profile import StackFrame
 from arenascope.wire.profile_json import ReadFrame, ReadInterpreter, ReadModule, ReadStacks, frames_of, stack_of
-
-SCHEMA: Final = "arenascope.trace/1"
 
 
 class Peak(NamedTuple):
@@ -104,8 +101,3 @@ class Trace(NamedTuple):
     def stack(self, site: TraceSite, frames: list[StackFrame]) -> tuple[StackFrame, ...]:
         """The frames of a site, innermost first."""
         return stack_of(site.stack, self.stacks, frames)
-
-
-def parse(text: str) -> Trace:
-    """ArenascopeError where it is something else."""
-    return answer(Trace, document(text, SCHEMA), SCHEMA)

@@ -14,7 +14,7 @@ from arenascope.wire.summary import summarize
 if TYPE_CHECKING:
     from arenascope.compare import Digest
     from arenascope.wire.dump import Dump
-    from arenascope.wire.summary import Arena
+    from arenascope.wire.summary.heaps import Arena
 
 
 class PageFacts(findings.Facts):

@@ -11,7 +11,7 @@ from arenascope.report.amounts import Amount, amount
 
 if TYPE_CHECKING:
     from arenascope.findings import Facts
-    from arenascope.wire.summary import AnonymousMapping
+    from arenascope.wire.summary.mappings import AnonymousMapping
 
 SHOWN: Final = 12  # names
 

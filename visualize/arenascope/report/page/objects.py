@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from arenascope.compare import Comparison
     from arenascope.findings.inputs import Facts
-    from arenascope.wire.summary import ObjectClass, Objects
+    from arenascope.wire.summary.runtimes import ObjectClass, Objects
 
     Grown = Mapping[Hashable, int | None] | None
 

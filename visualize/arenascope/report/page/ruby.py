@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from arenascope.report.map.order import Regions
     from arenascope.report.page.inputs import PageFacts
-    from arenascope.wire.summary import Ruby, Slots
+    from arenascope.wire.summary.runtimes import Ruby, Slots
 
 FREE: Final = 0.25  # of Rss: where less of it is free, the process is large because it uses so much
 SHOWN_ARENAS: Final = 64

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arenascope.report.map.order import Regions
     from arenascope.report.page.inputs import PageFacts
     from arenascope.rows import Row
-    from arenascope.wire.summary import Arena
+    from arenascope.wire.summary.heaps import Arena
 
 SHOWN_ARENAS: Final = 200
 SHOWN_PINS: Final = 24

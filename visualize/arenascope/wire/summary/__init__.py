@@ -13,82 +13,15 @@ from arenascope.wire import commands
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Bounds, Unsigned
 from arenascope.wire.summary.findings import Judged
-from arenascope.wire.summary.heaps import (
-    Arena,
-    ByChunks,
-    ByShare,
-    ChunkSize,
-    Malloc,
-    Pin,
-    Releasable,
-    Sharer,
-    StrandedPages,
-    Tallies,
-    Tally,
-    Thread,
-    Tunables,
-)
-from arenascope.wire.summary.ledger import Absent, Beside, Forecast, Resident, Rows, Sums
-from arenascope.wire.summary.mappings import AnonymousMapping, AnonymousMemory, MappedFile, MappedFiles, Mappings
-from arenascope.wire.summary.origin import Allocator, Consistency, Doubt, Kernel, NotGlibc, Target
-from arenascope.wire.summary.retained import HeldBy, HeldGraph, HeldType, Pinned, PinnedBy
-from arenascope.wire.summary.runtimes import ObjectClass, Objects, ObjectType, Ruby, Runtime, SizeClass, Slots, Space
+from arenascope.wire.summary.heaps import Arena, ChunkSize, Malloc, Pin, Releasable, StrandedPages, Tallies, Tunables
+from arenascope.wire.summary.ledger import Absent, Beside, Forecast, Resident, Sums
+from arenascope.wire.summary.mappings import Mappings
+from arenascope.wire.summary.origin import Allocator, Consistency, Doubt, Kernel, Target
+from arenascope.wire.summary.retained import HeldGraph
+from arenascope.wire.summary.runtimes import Objects, Ruby, Runtime
 
 if TYPE_CHECKING:
     from arenascope.wire.dump import Dump
-
-__all__ = [
-    "SCHEMA",
-    "Absent",
-    "Allocator",
-    "AnonymousMapping",
-    "AnonymousMemory",
-    "Arena",
-    "Beside",
-    "ByChunks",
-    "ByShare",
-    "ChunkSize",
-    "Consistency",
-    "Doubt",
-    "Forecast",
-    "HeldBy",
-    "HeldGraph",
-    "HeldType",
-    "Kernel",
-    "Malloc",
-    "MappedFile",
-    "MappedFiles",
-    "Mappings",
-    "NotGlibc",
-    "ObjectClass",
-    "ObjectType",
-    "Objects",
-    "Pin",
-    "Pinned",
-    "PinnedBy",
-    "Releasable",
-    "Resident",
-    "Rows",
-    "Ruby",
-    "Runtime",
-    "Sharer",
-    "SizeClass",
-    "Slots",
-    "Space",
-    "StrandedPages",
-    "Summary",
-    "Sums",
-    "Tallies",
-    "Tally",
-    "Target",
-    "Thread",
-    "Tunables",
-    "document_of",
-    "objects_by_type",
-    "parse",
-    "printed",
-    "summarize",
-]
 
 SCHEMA: Final = "arenascope.summary/1"
 
