@@ -143,7 +143,7 @@ def test_too_few_runs_are_no_ground(tmp_path: Path) -> None:
     analysis = analyse(made(tmp_path / "r", {"plain": (100, 1), "small": (10, 1)}, repeats=3))
     outcome = verdict(analysis)
     assert outcome.lead.startswith("No recommendation: fewer than 4 runs")
-    assert outcome.findings == []
+    assert outcome.findings == ()
     jsonschema.validate(as_values(analysis), SCHEMA)
     assert analysis.front == []
     shown = render_markdown(analysis)

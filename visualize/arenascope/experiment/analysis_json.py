@@ -5,24 +5,15 @@
 # ruff: noqa: FA100
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
-from arenascope.experiment.verdict import verdict
+from arenascope.experiment.statistics import Difference, Estimate
+from arenascope.experiment.verdict import Recommendation, verdict
 from arenascope.wire.json_encode import encode
-from arenascope.wire.json_types import Bounds, Part
+from arenascope.wire.json_types import Bounds
 
 if TYPE_CHECKING:
     from arenascope.experiment.analysis import Analysis
-    from arenascope.experiment.statistics import Estimate
 
 SCHEMA: Final = "arenascope.analysis/1"
-
-
-class AnalysisInterval(NamedTuple):
-    """A median, and its 95 % interval."""
-
-    median: float
-    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
-    high: Optional[float]
-    runs: int
 
 
 class AnalysisDifference(NamedTuple):
@@ -30,14 +21,7 @@ class AnalysisDifference(NamedTuple):
 
     a: str
     b: str
-    median: float  # the median of b minus the median of a
-    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
-    high: Optional[float]
-    chance: Part  # the probability of so uneven an order if the two did not differ
-    apart: bool  # whether the two can be told apart
-    ratio: Optional[float]  # the median of b divided by the median of a; null if unknown
-    ratio_low: Optional[float]  # lower end of the 95 % interval of the ratio
-    ratio_high: Optional[float]
+    difference: Difference
 
 
 class AnalysisRuns(NamedTuple):
@@ -54,7 +38,7 @@ class AnalysisConfiguration(NamedTuple):
     runs: int  # number of runs that count
     failed: int
     noisy: int  # number of these runs in which other programs used more than a tenth of the machine
-    figures: dict[str, AnalysisInterval]  # the columns of runs.csv
+    figures: dict[str, Estimate]  # the columns of runs.csv
     ledger: Optional[dict[str, Optional[int]]]  # the ledger of the median run, as in arenascope.summary/1
 
 
@@ -62,15 +46,7 @@ class AnalysisMark(NamedTuple):
     """The memory at a point of the work."""
 
     name: str
-    held: dict[str, AnalysisInterval]  # memory for each configuration
-
-
-class AnalysisVerdict(NamedTuple):
-    """The results in sentences."""
-
-    lead: str
-    findings: tuple[str, ...]
-    caveats: tuple[str, ...]
+    held: dict[str, Estimate]  # memory for each configuration
 
 
 class AnalysisJson(NamedTuple):
@@ -89,15 +65,11 @@ class AnalysisJson(NamedTuple):
     # the configurations for which no other is better in one of the two figures and no worse in the other; empty with
     # too few runs
     front: tuple[str, ...]
-    verdict: AnalysisVerdict
+    verdict: Recommendation
 
 
 def as_values(analysis: "Analysis") -> dict[str, Any]:
     """The analysis as JSON."""
-
-    def intervals(estimates: "dict[str, Estimate]") -> dict[str, AnalysisInterval]:
-        return {name: AnalysisInterval(*each) for name, each in estimates.items()}
-
     made = AnalysisJson(
         name=analysis.spec.name,
         machine=analysis.machine,
@@ -106,22 +78,17 @@ def as_values(analysis: "Analysis") -> dict[str, Any]:
         memory=analysis.memory,
         configurations=tuple(
             AnalysisConfiguration(
-                row.name, row.runs, row.failed, row.noisy, intervals(row.estimates),
+                row.name, row.runs, row.failed, row.noisy, row.estimates,
                 dict(row.snapshot.ledger.held) if row.snapshot else None,
             )
             for row in analysis.rows
         ),
         differences={
-            figure: tuple(AnalysisDifference(*pair, **each._asdict()) for pair, each in pairs.items())
+            figure: tuple(AnalysisDifference(*pair, each) for pair, each in pairs.items())
             for figure, pairs in analysis.differences.items()
         },
-        marks=tuple(AnalysisMark(mark.name, intervals(mark.held)) for mark in analysis.marks),
+        marks=tuple(AnalysisMark(mark.name, mark.held) for mark in analysis.marks),
         front=tuple(analysis.front),
-        verdict=_recommended(analysis),
+        verdict=verdict(analysis),
     )  # fmt: skip
     return {"schema": SCHEMA, **encode(made)}
-
-
-def _recommended(analysis: "Analysis") -> AnalysisVerdict:
-    said = verdict(analysis)
-    return AnalysisVerdict(said.lead, tuple(said.findings), tuple(said.caveats))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from arenascope.experiment import charts
 from arenascope.experiment.analysis import CPU
-from arenascope.experiment.columns import bare, heading, interval, is_alike, marks_table, shown, used
+from arenascope.experiment.columns import cell, heading, marks_table, shown, used
 from arenascope.experiment.expand import PLACEHOLDER
 from arenascope.experiment.verdict import verdict, when
 from arenascope.humanize import plural, printable, size
@@ -73,14 +73,6 @@ def _charts(analysis: Analysis, store: Store) -> Iterator[tuple[str, Markup | No
         yield name, Markup(for_page(figure, name, title)) if figure else None  # noqa: S704
 
 
-class Cell(NamedTuple):
-    """A figure of a configuration."""
-
-    median: str
-    interval: str
-    alike: bool  # cannot be told from the baseline's
-
-
 class FigureRow(NamedTuple):
     """A configuration's figures."""
 
@@ -88,21 +80,12 @@ class FigureRow(NamedTuple):
     runs: int
     failed: int
     front: bool
-    cells: list[Cell | None]
+    cells: list[str]  # a median, and in a second line its interval; empty: it is not known
 
 
 def _rows(analysis: Analysis) -> Iterator[FigureRow]:
     for row in analysis.rows:
-        cells: list[Cell | None] = []
-        for column in used(analysis):
-            estimate = row.estimates.get(column.figure(analysis.kind))
-            cells.append(
-                None
-                if estimate is None
-                else Cell(
-                    bare(estimate.median, column.unit), interval(estimate, column.unit), is_alike(analysis, row, column)
-                )
-            )
+        cells = [cell(analysis, row, column) for column in used(analysis)]
         front = row.name in analysis.front
         yield FigureRow(row.name, row.runs, row.failed, front, cells)
 

@@ -5,18 +5,17 @@ Nothing here supposes how figures are distributed. All that is random has a fixe
 answer.
 """
 
-from __future__ import annotations
-
+# As json_decode.py wants it: without "from __future__ import annotations".
+# ruff: noqa: FA100
 import itertools
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+from arenascope.wire.json_types import Part, inline
 
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 10_000
@@ -25,27 +24,28 @@ EXACT_UP_TO: Final = 20_000  # ways to divide the runs among two configurations,
 
 
 class Estimate(NamedTuple):
-    """A median with its confidence interval; without one (None) where fewer than MIN_RUNS figures are there."""
+    """A median, and its 95 % interval."""
 
     median: float
-    low: float | None
-    high: float | None
+    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
+    high: Optional[float]
     runs: int
 
 
+@inline
 class Difference(NamedTuple):
     """How the medians of two configurations differ, b - a, with its interval."""
 
-    median: float
-    low: float | None
-    high: float | None
-    chance: float  # that runs which do not differ are ordered at least as unevenly: an exact rank test
-    apart: bool  # the interval has no zero in it, and the chance is small
-    ratio: float | None = None  # b / a, with an interval of its own; None where a may be zero
-    ratio_low: float | None = None
-    ratio_high: float | None = None
+    median: float  # the median of b minus the median of a
+    low: Optional[float]  # lower end of the 95 % interval; null with fewer than three runs
+    high: Optional[float]
+    chance: Part  # the probability of so uneven an order if the two did not differ: an exact rank test
+    apart: bool  # whether the two can be told apart: the interval has no zero in it, and the chance is small
+    ratio: Optional[float]  # the median of b divided by the median of a; null if unknown, as a may be zero
+    ratio_low: Optional[float]  # lower end of the 95 % interval of the ratio
+    ratio_high: Optional[float]
 
-    def reverse(self) -> Difference:
+    def reverse(self) -> "Difference":
         """The same as a - b."""
         low, high = (None if each is None else -each for each in (self.high, self.low))
         ratios = (1 / each if each else None for each in (self.ratio, self.ratio_high, self.ratio_low))
@@ -72,13 +72,13 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
     middle = float(np.median(second) - np.median(first))
     chance = rank_test(first, second)
     if min(len(first), len(second)) < MIN_RUNS:
-        return Difference(middle, None, None, chance, apart=False)
+        return Difference(middle, None, None, chance, False, None, None, None)  # noqa: FBT003 - a field
     rng = np.random.default_rng(SEED)
     of_second, of_first = _medians(second, rng), _medians(first, rng)
     low, high = _interval(of_second - of_first)
     apart = (low > 0 or high < 0) and chance <= 1 - CONFIDENCE
     if not (first > 0).all():
-        return Difference(middle, low, high, chance, apart)
+        return Difference(middle, low, high, chance, apart, None, None, None)
     ratio = float(np.median(second) / np.median(first))
     return Difference(middle, low, high, chance, apart, ratio, *_interval(of_second / of_first))
 

@@ -21,16 +21,16 @@ WHEN = {
 
 
 class Recommendation(NamedTuple):
-    """What to say first, what is behind it, and what to mind."""
+    """The results in sentences: what to say first, what is behind it, and what to mind."""
 
     lead: str
-    findings: list[str]
-    caveats: list[str]
+    findings: tuple[str, ...]
+    caveats: tuple[str, ...]
 
 
 def verdict(analysis: Analysis) -> Recommendation:
     """The verdict on an experiment."""
-    return Recommendation(_lead(analysis), _findings(analysis), _caveats(analysis))
+    return Recommendation(_lead(analysis), tuple(_findings(analysis)), tuple(_caveats(analysis)))
 
 
 def _lead(analysis: Analysis) -> str:
