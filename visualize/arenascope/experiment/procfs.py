@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final, NamedTuple
 
+from arenascope.processes import GONE, PROC
+
 TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
-PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat behind the name, counted from 0: proc_pid_stat(5).
 STATE, SESSION, MINFLT, MAJFLT, UTIME = 0, 3, 7, 9, 11
-GONE = (FileNotFoundError, ProcessLookupError)  # a process that ends while one inspects
 
 
 class Memory(NamedTuple):
@@ -93,14 +92,6 @@ def usage(pids: list[int]) -> Usage:
         for index, value in enumerate((*spent, minor + children_minor, major + children_major)):
             total[index] += value
     return Usage(total[0], total[1], int(total[2]), int(total[3]))
-
-
-def maps(pid: int) -> str:
-    """The mappings of a process; empty when it is gone."""
-    try:
-        return (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
-    except (*GONE, PermissionError):
-        return ""
 
 
 def _stat(pid: int) -> list[str]:

@@ -18,6 +18,7 @@ from arenascope.experiment import final_snapshot, machine, procfs, run_metrics
 from arenascope.experiment.child import PREFIX, Event, Program
 from arenascope.experiment.expand import expand, expand_all, library
 from arenascope.experiment.sampler import Sampler
+from arenascope.processes import PROC, read_proc
 from arenascope.signals import held_back
 from arenascope.wire.how import How
 
@@ -294,7 +295,7 @@ class Trial:
 
     @staticmethod
     def _is_mapped(wanted: set[str], program: Program) -> bool:
-        mapped = [procfs.maps(pid) for pid in procfs.members(program.pid)]
+        mapped = [read_proc(PROC / str(pid) / "maps") for pid in procfs.members(program.pid)]
         # One that was over so soon cannot be asked.
         return not mapped or any(all(path in text for path in wanted) for text in mapped)
 

@@ -6,9 +6,7 @@ Who reads the board never waits for a snapshot.
 
 from __future__ import annotations
 
-import io
 import time
-from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, Final
 
@@ -16,11 +14,8 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.exporter.agent_policies import Agents
 from arenascope.findings import Facts, judge
 from arenascope.humanize import printable
-from arenascope.processes import process_at
 from arenascope.watch.loop import LOST, SHARE, Pace
-from arenascope.watch.poll import spent
-from arenascope.wire import commands
-from arenascope.wire.summary import parse
+from arenascope.watch.poll import spent, still, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,20 +59,14 @@ class Board:
 
 def alive(seen: Iterable[Latest]) -> list[Latest]:
     """The snapshots of processes that still run."""
-    return [each for each in seen if _runs(each.process)]
-
-
-def _runs(process: Process) -> bool:
-    now = process_at(process.pid)
-    return now is not None and now.identity == process.identity
+    return [each for each in seen if still(each.process)]
 
 
 def inspect(process: Process, how: How) -> Latest | None:
     """None: the process has ended. ArenascopeError: the snapshot is not possible."""
-    with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
-        summary = parse(commands.summary(str(process.pid), how))
-    if not _runs(process):
-        return None  # the PID may be another's by now
+    summary = summary_of(process, how)
+    if summary is None:
+        return None
     findings = {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
     return Latest(process, summary, findings, time.time())
 
@@ -145,7 +134,7 @@ class Poller:
         self, failures: Mapping[str, int], process: Process, error: ArenascopeError, what: str
     ) -> Mapping[str, int]:
         """With one more of that reason, unless the process has only ended."""
-        if error.code in LOST or not _runs(process):
+        if error.code in LOST or not still(process):
             return failures
         self._once(f"{what}: {str(error).splitlines()[0]}")
         reason = _reason(error.code)

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import enum
-import io
 import os
 import pwd
 import time
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,10 +15,8 @@ from arenascope.coverage import shortened
 from arenascope.errors import ArenascopeError, Code
 from arenascope.processes import PROC, Process, all_processes, cgroups_of
 from arenascope.watch.loop import LOST
-from arenascope.watch.poll import still
-from arenascope.wire import commands
+from arenascope.watch.poll import still, summary_of
 from arenascope.wire.json_types import Unsigned  # noqa: TC001 - the schema is made from it
-from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -120,9 +117,8 @@ def _may_inspect(pid: int) -> bool:
 
 def whole_snapshot(process: Process, how: How) -> Figures | None:
     """A snapshot. None: the process has ended. ArenascopeError: a snapshot is not possible."""
-    with redirect_stderr(io.StringIO()):  # remarks would be anywhere on the screen
-        summary = parse(commands.summary(str(process.pid), how))
-    return Figures.of(summary, process.rss * PAGE) if still(process) else None
+    summary = summary_of(process, how)
+    return None if summary is None else Figures.of(summary, process.rss * PAGE)
 
 
 class Processes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.humanize import lines
+from arenascope.processes import read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Fill(NamedTuple):
 def mounts() -> list[Mount]:
     """Returns the mounts of this mount namespace."""
     found = []
-    for line in lines(Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")):
+    for line in lines(read_proc("/proc/self/mountinfo")):
         first, _, last = line.partition(" - ")
         kind, _, options = last.split(" ", 2)
         root, place = (re.sub(r"\\([0-7]{3})", lambda at: chr(int(at[1], 8)), each) for each in first.split(" ")[3:5])
@@ -63,10 +64,7 @@ def mounts() -> list[Mount]:
 
 def cgroups_of(pid: int) -> str:
     """The cgroups of a process, as the kernel lists them; empty: it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cgroup").read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return ""
+    return read_proc(f"/proc/{pid}/cgroup")
 
 
 def fullest(cgroups: str, among: list[Mount]) -> Fill | None:

@@ -15,7 +15,7 @@ from arenascope.processes import process_at
 from arenascope.timeline.store import Member, Taken
 from arenascope.wire import commands
 from arenascope.wire.snapshot import take_snapshot
-from arenascope.wire.summary import summarize
+from arenascope.wire.summary import parse, summarize
 
 if TYPE_CHECKING:
     from arenascope.processes import Process
@@ -35,6 +35,13 @@ def still(process: Process) -> bool:
     """Whether the process runs, and its PID is not another's."""
     now = process_at(process.pid)
     return now is not None and now.identity == process.identity
+
+
+def summary_of(process: Process, how: How) -> Summary | None:
+    """None: the process has ended, and its PID may be another's. ArenascopeError: a snapshot is not possible."""
+    with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
+        summary = parse(commands.summary(str(process.pid), how))
+    return summary if still(process) else None
 
 
 def take(
