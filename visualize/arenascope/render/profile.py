@@ -14,7 +14,7 @@ from arenascope.humanize import MINUS, count, plural, printable, short_name, sig
 from arenascope.profiles.stack_titles import is_for_others
 from arenascope.render.terminal import Uncut
 from arenascope.wire.profile import IN_BYTES, INTERPRETED, rows
-from arenascope.wire.profile_json import UNSAMPLED, unrecorded
+from arenascope.wire.profile_json import unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,24 +54,9 @@ def _share(value: int, total: int) -> str:
 def render_head(read: ReadProfile) -> Text:
     """Says what the profile is, and how sure."""
     line = Text(printable(read.target.comm) + (f" (pid {read.target.pid})" if read.target.pid else ""), style="bold")
-    how = "every chunk" if read.every_page else f"chunks on one page in {read.page_rate}, which stand for all"
-    line.append(f": {size(read.known.bytes)} in use with a stack, by {how}", "default")
-    line.append(f"\n{read.hooked.capitalize()}.", "default")
-    if read.lacking:
-        line.append(f"\n{read.lacking}.", "default")
-    if read.unseen.bytes:
-        line.append(f"\n{size(read.unseen.bytes)} in use was allocated before, or by code that is not seen.", "default")
-    if read.without_stack.bytes:
-        line.append(f"\n{size(read.without_stack.bytes)} in use has no stack.", "default")
-    without = read.allocated_without_stack
-    if not read.sampled:
-        line.append(f"\n{UNSAMPLED.capitalize()}.", "default")
-    elif without.bytes:
-        line.append(f"\n{size(without.bytes)} (estimate) was allocated without a stack.", "default")
-    for each in read.unknown_interpreters:
-        line.append(f"\n{printable(str(each))}.", "yellow")
-    if read.wrong:
-        line.append(f"\n{count(read.wrong)} of {count(read.checked)} checked stacks were wrong.", "yellow")
+    line.append(f": {size(read.known.bytes)} in use with a stack, by {read.how}", "default")
+    for words, doubt in read.remarks():
+        line.append(f"\n{words}", "yellow" if doubt else "default")
     return line
 
 

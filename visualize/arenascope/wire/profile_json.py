@@ -4,10 +4,10 @@
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, Optional, Union
 
-from arenascope.humanize import count, signed
+from arenascope.humanize import count, printable, signed, size
 from arenascope.wire import commands
 from arenascope.wire.graph import GraphTarget
 from arenascope.wire.graph_parts import Sum
@@ -248,6 +248,30 @@ class ReadProfile(NamedTuple):
         return unrecorded(whole=self.every_page)
 
     @property
+    def how(self) -> str:
+        """By which chunks it is known what is in use."""
+        return "every chunk" if self.every_page else f"chunks on one page in {self.page_rate}, which stand for all"
+
+    def remarks(self) -> Iterator[tuple[str, bool]]:
+        """What a reader is told of it besides, sentence by sentence; and whether this limits the trust in the rest."""
+        yield f"{self.hooked.capitalize()}.", False
+        if self.lacking:
+            yield f"{self.lacking}.", False
+        if self.unseen.bytes:
+            before = "in use was allocated before the profile began, or by code that is not seen"
+            yield f"{size(self.unseen.bytes)} {before}.", False
+        if self.without_stack.bytes:
+            yield f"{size(self.without_stack.bytes)} in use has no stack.", False
+        without = self.allocated_without_stack
+        if not self.sampled:
+            yield f"{UNSAMPLED.capitalize()}.", False
+        elif without.bytes:
+            yield f"{size(without.bytes)} (estimate) was allocated without a stack.", False
+        yield from ((f"{printable(str(each))}.", True) for each in self.unknown_interpreters)
+        if self.wrong:
+            yield f"{count(self.wrong)} of {count(self.checked)} stacks that were checked were wrong.", True
+
+    @property
     def lacking(self) -> str:
         """What a reader is told of stacks that lack outer frames; empty: none does."""
         cut = sum(not site.complete for site in self.sites)
@@ -341,11 +365,10 @@ def _nanoseconds(time: Optional[str]) -> int:
 
 
 def _comments(read: ReadProfile) -> list[str]:
-    how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
     without = read.allocated_without_stack
     allocated = f"allocated without a stack: {without.bytes} bytes in {without.count} blocks (estimate)"
     return [
-        f"in use: {how}",
+        f"in use: {read.how}",
         read.hooked,
         f"in use without a stack: {read.without_stack.bytes} bytes; unseen: {read.unseen.bytes} bytes",
         allocated if read.sampled else UNSAMPLED,

@@ -15,7 +15,7 @@ from arenascope.coverage import total
 from arenascope.humanize import count, share, size
 from arenascope.report.amounts import Amount, Change, amount, change
 from arenascope.report.page.inputs import address_of
-from arenascope.report.page.tables import BarPart, threads_of
+from arenascope.report.page.tables import BarPart, bar, threads_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,19 +181,11 @@ def _sum(free: dict[str, int], of: int) -> str:
 
 
 def _bars(sides: list[dict[str, int | None]]) -> list[list[BarPart]]:
-    longest = max([1, *(sum(held or 0 for held in side.values()) for side in sides)])
-    bars = []
-    for side in sides:
-        own, behind = sum(held or 0 for held in side.values()), 0
-        bar: list[BarPart] = []
-        for part in (*OWN, *REST):
-            held = side[part.name]
-            if held:
-                title = f"{part.title}: {size(held)}, {share(held, own)}"
-                bar.append(BarPart(part, 100 * behind / longest, 100 * held / longest, title))
-                behind += held
-        bars.append(bar)
-    return bars
+    lengths = [sum(held or 0 for held in side.values()) for side in sides]
+    return [
+        bar([(part, side[part.name]) for part in (*OWN, *REST)], own, max([1, *lengths]))
+        for side, own in zip(sides, lengths)
+    ]
 
 
 def _table(facts: list[PageFacts], sides: list[dict[str, int | None]]) -> list[RubyLine]:

@@ -15,7 +15,7 @@ from arenascope.report.amounts import Amount, amount
 from arenascope.report.map.data import Block, pack
 from arenascope.report.map.page_users import LONGEST, cut, put_in_order
 from arenascope.wire.profile import GROWN, MEASURES, by_thread, order, rows_of
-from arenascope.wire.profile_json import UNSAMPLED, ReadProfile, profile_of, read_profile
+from arenascope.wire.profile_json import ReadProfile, profile_of, read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -269,28 +269,12 @@ def section(now: Allocators, tree: Tree) -> SitesSection | None:
 
 
 def _known(read: ReadProfile) -> Iterator[str]:
-    how = "every chunk" if read.every_page else f"the chunks on one page in {read.page_rate}, which stand for all"
-    yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {how}."
+    yield f"{size(read.known.bytes)} in use has the call stack that allocated it, by {read.how}."
     if not read.sites:
         yield read.unrecorded
-    yield f"{read.hooked.capitalize()}."
-    if read.lacking:
-        yield f"{read.lacking}."
-    if read.unseen.bytes:
-        yield f"{size(read.unseen.bytes)} was allocated before the profile began, or by code that is not seen."
+    yield from (words for words, _ in read.remarks())
     if read.growth:
         yield read.growth.words
-    if read.without_stack.bytes:
-        yield f"{size(read.without_stack.bytes)} has no stack."
-    without = read.allocated_without_stack
-    if not read.sampled:
-        yield f"{UNSAMPLED.capitalize()}."
-    elif without.bytes:
-        yield f"{size(without.bytes)} (estimate) was allocated without a stack."
-    for each in read.unknown_interpreters:
-        yield f"{each}."
-    if read.wrong:
-        yield f"{count(read.wrong)} of {count(read.checked)} stacks that were checked were wrong."
 
 
 def _page_pins(read: ReadProfile, profile: Profile) -> Iterator[str]:

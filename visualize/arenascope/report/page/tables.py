@@ -14,7 +14,7 @@ from arenascope.report.page.labels import TUNABLES
 from arenascope.rows import ABSENT, BAR, BESIDE, RESIDENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from arenascope.report.map.order import Regions
     from arenascope.report.page.inputs import PageFacts
@@ -32,6 +32,10 @@ class Painted(Protocol):
     @property
     def paint(self) -> str:
         """Class of its colour in the style sheet."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
 
 
 class BarPart(NamedTuple):
@@ -55,17 +59,19 @@ class Line(NamedTuple):
 def bars(facts: list[PageFacts]) -> list[list[BarPart]]:
     """The ledger's rows side by side: offsets and widths in per cent, of the same length for the same bytes."""
     lengths = [fact.summary.sums.known or 0 for fact in facts]
-    return [_bar(fact, own, max([*lengths, 1])) for fact, own in zip(facts, lengths)]
+    return [
+        bar([(row, fact.row(row.name)) for row in BAR], own, max([*lengths, 1])) for fact, own in zip(facts, lengths)
+    ]
 
 
-def _bar(facts: PageFacts, own: int, whole: int) -> list[BarPart]:
+def bar(held: Iterable[tuple[Painted, int | None]], own: int, whole: int) -> list[BarPart]:
+    """Bytes side by side. `own`: what their shares are of; `whole`: the bytes that are as long as all bars may be."""
     parts, behind = [], 0
-    for row in BAR:
-        held = facts.row(row.name)
-        if held:
-            title = f"{row.title}: {size(held)}, {share(held, own)}"
-            parts.append(BarPart(row, 100 * behind / whole, 100 * held / whole, title))
-            behind += held
+    for row, bytes_ in held:
+        if bytes_:
+            title = f"{row.title}: {size(bytes_)}, {share(bytes_, own)}"
+            parts.append(BarPart(row, 100 * behind / whole, 100 * bytes_ / whole, title))
+            behind += bytes_
     return parts
 
 
