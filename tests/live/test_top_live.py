@@ -35,7 +35,7 @@ from arenascope.live.columns import Choice
 from arenascope.live.line_widget import Lines
 from arenascope.live.process_table import Processes
 from arenascope.live.process_text import cells_of
-from arenascope.live.screens import MachineScreen, ProcessScreen
+from arenascope.live.screens import Keys, MachineScreen, ProcessScreen, Question
 from arenascope.processes import process_at
 from arenascope.signals import leaving
 from arenascope.wire import dump_records as fmt
@@ -271,6 +271,14 @@ def check_dump(folder: Path, pid: int) -> None:
 
 def agent_in(pid: int) -> bool:
     return "libarenascope.so" in Path(f"/proc/{pid}/maps").read_text()
+
+
+@pytest.mark.parametrize("kind", [Live, MachineScreen, ProcessScreen, Question, Keys])
+def test_each_key_has_something_to_do(kind: type[Any]) -> None:
+    """Textual says nothing of a key whose action there is not."""
+    actions = {binding.action.partition("(")[0] for binding in kind.BINDINGS}
+    assert actions
+    assert [each for each in actions if not hasattr(kind, f"action_{each}")] == []
 
 
 def test_a_failed_action_is_told(hoarder: Hoarder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

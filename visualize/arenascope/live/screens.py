@@ -148,7 +148,7 @@ class MachineScreen(LinesScreen):
         Binding("i", "invert"),
         Binding("g", "group"),
         Binding("slash", "filter"),
-        Binding("l", "snapshot"),
+        Binding("l", "take_snapshot"),
         Binding("escape", "everything"),
     ]
 
@@ -289,7 +289,7 @@ class ProcessScreen(LinesScreen):
     """One process."""
 
     hint = "q quit  ? keys  Esc back  l snapshot now  d dump  r report  t trim  p profile"
-    BINDINGS: ClassVar[Bindings] = [*SHARED, Binding("l", "snapshot"), Binding("escape,backspace", "back")]
+    BINDINGS: ClassVar[Bindings] = [*SHARED, Binding("l", "take_snapshot"), Binding("escape,backspace", "back")]
 
     def __init__(self, live: Live, history: ProcessHistory, every: float) -> None:
         """`history`: what is known of the process."""
