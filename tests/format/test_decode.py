@@ -138,6 +138,47 @@ def test_what_is_something_else_is_named(document: dict[str, Any], place: str, v
     assert str(raised.value) == said
 
 
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"count": True}, "largest_sizes[2].count is true, and not int"),
+        ({"count": None}, "largest_sizes[2].count is null, and not int"),
+        ({"bytes": 1.5}, "largest_sizes[2].bytes is 1.5, and not int"),
+        (None, "largest_sizes[2] is no object"),
+        ("bytes", "largest_sizes[2] is no object"),
+        ("count", "largest_sizes[2].count is missing"),
+    ],
+)
+def test_each_item_of_a_list_is_read(document: dict[str, Any], item: Any, said: str) -> None:
+    """All are taken at once where they are as they should be."""
+    good = document["largest_sizes"][0]
+    document["largest_sizes"] = [good, {**good, "count": 7, "planted": None}, {**good, "chunk_size": 48}]
+    sizes = decode(Summary, document).largest_sizes
+    assert [each.count for each in sizes] == [good["count"], 7, good["count"]]
+    assert sizes[2] == sizes[0]._replace(chunk_size=48)
+    if item == "count":
+        item = {name: value for name, value in good.items() if name != item}
+    elif isinstance(item, dict):
+        item = {**good, **item}
+    document["largest_sizes"][2] = item
+    with pytest.raises(DecodeError) as raised:
+        decode(Summary, document)
+    assert str(raised.value) == said
+
+
+def test_what_was_read_before_is_no_matter(document: dict[str, Any]) -> None:
+    """What is to be converted is found once for values of such types: other types are other values."""
+    document["target"]["exe"] = "/bin/a"
+    assert decode(Summary, document).target.exe == "/bin/a"
+    document["target"]["exe"] = None
+    assert decode(Summary, document).target.exe is None
+    for value, said in ((16, "16"), ([], "[]"), (True, "true")):
+        document["target"]["exe"] = value
+        with pytest.raises(DecodeError) as raised:
+            decode(Summary, document)
+        assert str(raised.value) == f"target.exe is {said}, and not str"
+
+
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"schema": "arenascope.summary/2"}', "\ud800"])
 def test_what_is_no_summary(text: str) -> None:
     with pytest.raises(ArenascopeError, match=r"printed no summary of arenascope\.summary/1") as raised:

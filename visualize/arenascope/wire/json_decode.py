@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Callable, Literal, TypeVar, Union, get_args, get_origin
+from functools import cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from arenascope.errors import ArenascopeError, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 T = TypeVar("T")
 Convert = Callable[[Any, str], Any]  # a value, and where it stands
+Reader = tuple[str, Convert, bool, frozenset[type]]  # of a field: its name, whether it is inline, types that stay
 
 
 class DecodeError(ValueError):
@@ -71,6 +74,8 @@ def decode(kind: type[T], value: Any, place: str = "") -> T:
     made: T = _converter(kind)(value, place)
     return made
 
+
+MOST_PLANS: Final = 64  # of a class: arenadump's documents need a few
 
 _MISSING: Any = object()
 _MADE: dict[Any, Convert] = {}  # a type's hints are read once, when there is a value: most answers lack some of them
@@ -132,7 +137,7 @@ def _of_fields(kind: Any) -> Convert:
                 made[name] = convert(value, place)
                 continue
             found = table.get(name, _MISSING)
-            if type(found) in as_they_are:  # most are, and to call for each of them takes longer than all else
+            if type(found) in as_they_are:
                 made[name] = found
                 continue
             here = f"{place}.{name}" if place else name
@@ -142,7 +147,37 @@ def _of_fields(kind: Any) -> Convert:
                 raise DecodeError(f"{here} is missing")
         return kind(**made)
 
-    return read
+    has_all = len(names) > 1 and not optional and not closed and not any(inline for _, _, inline, _ in readers)
+    return _at_once(kind, readers, read) if has_all else read
+
+
+def _at_once(kind: Any, readers: Sequence[Reader], read: Convert) -> Convert:
+    """As `read`, of a class each of whose fields is a key that must be there. One call takes all values."""
+    values_of = itemgetter(*(name for name, _, _, _ in readers))
+    plans: dict[tuple[type, ...], list[tuple[int, str, Convert]]] = {}  # what is to be converted, by the values' types
+
+    def plan(types: tuple[type, ...]) -> list[tuple[int, str, Convert]]:
+        made = [
+            (index, name, convert)
+            for index, (name, convert, _, as_they_are) in enumerate(readers)
+            if types[index] not in as_they_are
+        ]
+        if len(plans) < MOST_PLANS:
+            plans[types] = made
+        return made
+
+    def read_at_once(value: Any, place: str) -> Any:
+        try:
+            made = list(values_of(value))
+        except (KeyError, TypeError):
+            return read(value, place)  # says what is wrong
+        types = tuple(map(type, made))
+        found = plans.get(types)
+        for index, name, convert in plan(types) if found is None else found:
+            made[index] = convert(made[index], f"{place}.{name}" if place else name)
+        return kind(*made)
+
+    return read_at_once
 
 
 def _optional(kind: Any) -> Convert:
@@ -157,10 +192,38 @@ def _each(kind: Any) -> Convert:
             raise DecodeError(f"{place} is no array")
         if set(map(type, value)) <= as_they_are:  # a profile has millions of numbers
             return tuple(value)
-        convert = _converter(kind)
-        return tuple(convert(each, f"{place}[{index}]") for index, each in enumerate(value))
+        all_at_once = _all_at_once(_bare(kind))
+        made = all_at_once(value) if all_at_once else None
+        if made is None:
+            convert = _converter(kind)
+            made = tuple([convert(each, f"{place}[{index}]") for index, each in enumerate(value)])
+        return made
 
     return read
+
+
+@cache
+def _all_at_once(kind: Any) -> Callable[[list[Any]], tuple[Any, ...] | None] | None:
+    """Makes a list of objects into NamedTuples whose values all stay as they are; None: one of them does not.
+
+    None for what has other fields, too, or is no such class.
+    """
+    names = () if hasattr(kind, "from_json") else getattr(kind, "_fields", ())
+    types = [_as_they_are(kind.__annotations__[name]) for name in names]
+    plain = all(types) and not getattr(kind, "_field_defaults", {}) and not hasattr(kind, "KEYWORDS")
+    if len(names) < 2 or not plain:  # noqa: PLR2004 - of one field itemgetter makes no tuple
+        return None
+    values_of = itemgetter(*names)
+
+    def made_of(value: list[Any]) -> tuple[Any, ...] | None:
+        try:
+            found = list(map(values_of, value))
+        except (KeyError, TypeError):
+            return None
+        fit = all(each.issuperset(map(type, column)) for each, column in zip(types, zip(*found)))
+        return tuple(map(kind._make, found)) if fit else None
+
+    return made_of
 
 
 def _by_name(kind: Any) -> Convert:

@@ -5,11 +5,13 @@
 # ruff: noqa: FA100
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Optional
+from typing import Any, ClassVar, Final, NamedTuple, Optional
 
 from arenascope import rows
 from arenascope.wire.json_decode import DecodeError, mapping
 from arenascope.wire.json_types import Unsigned
+
+KNOWN_OR_NOT: Final = frozenset({int, type(None)})
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,15 @@ class Rows:
     def from_json(cls, value: Any, place: str) -> "Rows":
         """From JSON. DecodeError: a row is missing, or is no number."""
         table = mapping(value, place)
-        for row in cls.KIND:
-            here = f"{place}.{row.name}" if place else row.name
-            if row.name not in table:
-                raise DecodeError(f"{here} is missing")
-            if table[row.name] is not None and type(table[row.name]) is not int:
-                raise DecodeError(f"{here} is no number of bytes")
-        return cls({row.name: table[row.name] for row in cls.KIND})
+        held = {row.name: table.get(row.name, "") for row in cls.KIND}
+        if not KNOWN_OR_NOT.issuperset(map(type, held.values())):
+            for name in held:
+                here = f"{place}.{name}" if place else name
+                if name not in table:
+                    raise DecodeError(f"{here} is missing")
+                if type(table[name]) not in KNOWN_OR_NOT:
+                    raise DecodeError(f"{here} is no number of bytes")
+        return cls(held)
 
     def __getitem__(self, name: str) -> Optional[int]:
         """The bytes in a row."""
