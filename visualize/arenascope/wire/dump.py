@@ -42,6 +42,14 @@ class Chunks(NamedTuple):
     torn: bool  # the records do not cover the heap: more or less than its bytes
 
 
+class SectionPlace(NamedTuple):
+    """Where a section is in the file."""
+
+    offset: int
+    count: int  # type: ignore[assignment]
+    record_size: int
+
+
 class Dump(Sections):
     """A dump file, mapped. The arrays are read-only views of the file and keep it mapped as long as they live."""
 
@@ -56,14 +64,33 @@ class Dump(Sections):
         weakref.finalize(self, os.close, self.descriptor)
         try:
             self._data: Final = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
-            sections = _sections(self._data)
-            for name, dtype in SECTIONS.items():
-                records = sections.get(name, np.empty(0, dtype))
-                setattr(self, name, records[0] if name in SINGLE else records)
-            self.has_chunks: Final = "chunks" in sections
-            self._strings: Final = sections["strings"].tobytes()
+            self._sections: Final = _sections(self._data)
+            self._strings: Final = self._records("strings").tobytes()
         except (OSError, ValueError, LookupError) as error:
             raise DumpError(Code.BAD_INPUT, f"'{self.path}' was changed while it was read: {error}") from error
+        self.has_chunks: Final = "chunks" in self._sections
+
+    def __getattr__(self, name: str) -> Any:
+        """A section, made an array when it is first asked for: most commands need a few of them."""
+        if name not in SECTIONS:
+            raise AttributeError(name)
+        records = self._records(name)
+        made = records[0] if name in SINGLE else records
+        setattr(self, name, made)
+        return made
+
+    def _records(self, name: str) -> NDArray[Any]:
+        """The records of a section. What those of an older file do not have is unknown."""
+        dtype = SECTIONS[name]
+        if name not in self._sections:
+            return np.empty(0, dtype)
+        offset, count, size = self._sections[name]
+        if size == dtype.itemsize:
+            return np.frombuffer(self._data, dtype, count, offset)
+        both = min(size, dtype.itemsize)
+        made = np.tile(np.frombuffer(fmt.MISSING[name], np.uint8), (count, 1))
+        made[:, :both] = np.frombuffer(self._data, np.uint8, count * size, offset).reshape(count, size)[:, :both]
+        return made.view(dtype).reshape(count)
 
     @classmethod
     def opened(cls, paths: Sequence[str]) -> list[Dump]:
@@ -138,24 +165,21 @@ def _checked(paths: Sequence[str]) -> Iterator[list[int]]:
         yield descriptors
 
 
-def _sections(data: mmap.mmap) -> dict[str, NDArray[Any]]:
-    """The sections as arrays, those of a later minor version left out."""
+def _sections(data: mmap.mmap) -> dict[str, SectionPlace]:
+    """Where the sections are, those of a later minor version left out. ValueError, LookupError: not in the file."""
     header = np.frombuffer(data, fmt.HEADER, 1)[0]
     table = np.frombuffer(data, fmt.SECTION, int(header["section_count"]), int(header["table_offset"]))
-    names = [bytes(entry["name"]).split(b"\0")[0].decode("ascii", "replace") for entry in table]
-    return {name: _records(data, name, entry) for name, entry in zip(names, table) if name in SECTIONS}
-
-
-def _records(data: mmap.mmap, name: str, entry: Any) -> NDArray[Any]:
-    """The records of a section. What those of an older file do not have is unknown."""
-    dtype = SECTIONS[name]
-    size, count, offset = int(entry["record_size"]), int(entry["count"]), int(entry["offset"])
-    if size == dtype.itemsize:
-        return np.frombuffer(data, dtype, count, offset)
-    both = min(size, dtype.itemsize)
-    made = np.tile(np.frombuffer(fmt.MISSING[name], np.uint8), (count, 1))
-    made[:, :both] = np.frombuffer(data, np.uint8, count * size, offset).reshape(count, size)[:, :both]
-    return made.view(dtype).reshape(count)
+    found = {}
+    for raw, offset, count, size, _ in table.tolist():
+        name = raw.split(b"\0")[0].decode("ascii", "replace")
+        if name in SECTIONS:
+            if offset + count * size > len(data):
+                raise ValueError(f"section {name} is not in the file")
+            found[name] = SectionPlace(offset, count, size)
+    for name in ("strings", *SINGLE):
+        if name not in found or (name in SINGLE and not found[name].count):
+            raise LookupError(f"there is no section {name}")
+    return found
 
 
 def text(raw: bytes) -> str:
