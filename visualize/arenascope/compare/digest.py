@@ -31,12 +31,11 @@ NO_TYPE = "type not known"
 NOBODY = ("lost", "others")
 
 
-@dataclass(frozen=True)
-class Portion:
+class Portion(NamedTuple):
     """Some bytes, and the number of things that they are in."""
 
     bytes: int | None
-    count: int | None
+    count: int | None  # type: ignore[assignment]
 
 
 NOTHING = Portion(0, 0)
@@ -211,11 +210,14 @@ def _known_all(values: Any) -> list[int | None]:
 
 
 def _sizes(dump: Dump) -> Group:
-    listed: dict[Hashable, Named] = {}
-    for size, count in zip(_known_all(dump.sizes["chunk_size"]), _known_all(dump.sizes["in_use"])):
-        if size and count != 0:
-            listed[size] = Named(f"{size}", Portion(None if count is None else size * count, count))
-    return Group(listed)
+    both = zip(_known_all(dump.sizes["chunk_size"]), _known_all(dump.sizes["in_use"]))
+    return Group(
+        {
+            size: Named(str(size), Portion(None if count is None else size * count, count))
+            for size, count in both
+            if size and count != 0
+        }
+    )
 
 
 def _pinning(dump: Dump) -> Records:
@@ -305,17 +307,14 @@ def _classes(by_type: Sequence[tuple[str, Objects]]) -> Group | None:
 def _pages(dump: Dump) -> Pages | None:
     if not len(dump.heaps):
         return None
-    size = int(dump.meta["page_size"])
-    addresses, records = [], []
-    for index, heap in enumerate(dump.heaps):
-        pages = dump.heap_pages(index)
-        start = int(heap["start"]) // size * size
-        addresses.append(np.uint64(start) + np.arange(len(pages), dtype=np.uint64) * np.uint64(size))
-        records.append(pages)
-    address, pages = np.concatenate(addresses), np.concatenate(records)
+    size = np.uint64(dump.meta["page_size"])
+    counts = dump.heaps["page_count"].astype(np.int64)
+    within = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
+    address = (np.repeat(dump.heaps["start"] // size, counts) + within) * size
     order = np.argsort(address, kind="stable")
-    stranded = (pages["binned"].astype(np.uint32) + pages["top"]) * np.uint32(fmt.UNIT)
-    return Pages(address[order], pages["state"][order].astype(np.uint8), stranded[order])
+    pages = (np.repeat(dump.heaps["first_page"], counts) + within)[order]
+    stranded = dump.pages["binned"][pages].astype(np.uint32) + dump.pages["top"][pages]
+    return Pages(address[order], dump.pages["state"][pages].astype(np.uint8), stranded * np.uint32(fmt.UNIT))
 
 
 def _heaps(dump: Dump) -> dict[int, HeapHeld]:

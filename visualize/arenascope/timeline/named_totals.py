@@ -38,7 +38,7 @@ def _packed(group: Group) -> Json:
     return {
         "whole": group.whole and len(shown) == len(named),
         "others": [_sum([each.bytes for each in rest]), _sum([each.count for each in rest])],
-        "listed": {key: [named.title[:LONGEST], *vars(named.held).values()] for key, named in shown},
+        "listed": {key: [named.title[:LONGEST], *named.held] for key, named in shown},
     }
 
 
