@@ -93,8 +93,9 @@ class Poll(PollHead):
 
 
 class _Base(NamedTuple):
-    """A process's newest frame: its id, its content, its bytes, and how many snapshots have it."""
+    """A process's newest frame: whose it is, its id, its content, its bytes, and how many snapshots have it."""
 
+    process: int  # id
     id: int
     frame: Frame
     size: int
@@ -111,7 +112,7 @@ class TimelineStore:
         self.max_size: Final = max_size
         self.limit: Final = int(max_size * (1 - RESERVE))
         self.factor = 1
-        self._bases: dict[int, _Base] = {}
+        self._bases: dict[Identity, _Base] = {}
         self._polls = 0
         self._batch = BATCH
         # Open until the end: SQLite's own locks go when any descriptor of the file is closed.
@@ -172,7 +173,7 @@ class TimelineStore:
                 db.executemany(
                     "INSERT INTO about VALUES (?, ?)", [tuple(map(_storable, each)) for each in about.items()]
                 )
-        page = db.execute("PRAGMA page_size").fetchone()[0]
+        self._page_size = page = self._number("page_size")
         db.execute(f"PRAGMA max_page_count={max(self.limit // page, 1)}")
         log = min((self.max_size - self.limit) // 2, MOST_LOG)
         self._batch = max(min(BATCH, log // page // BATCH_PAGES), 1)
@@ -209,7 +210,7 @@ class TimelineStore:
         self._polls += 1
         # The poll is in the file already: what goes wrong with old polls is tried again at the next one.
         with suppress(sqlite3.Error), _damage_reported(self.path):
-            if self._polls % THIN_EVERY == 0 or self._used() > FILL * self.limit:
+            if self._polls % THIN_EVERY == 0 or self._is_nearly_full():
                 self.thin(poll.time_ns)
 
     def _add(self, poll: Poll) -> None:
@@ -236,23 +237,23 @@ class TimelineStore:
         )
         return made.lastrowid or 0
 
-    def _add_snapshot(self, poll: int, generation: int, snapshot: Taken, bases: dict[int, _Base]) -> None:
-        process = self._process(snapshot.member, generation)
+    def _add_snapshot(self, poll: int, generation: int, snapshot: Taken, bases: dict[Identity, _Base]) -> None:
         digest = snapshot.digest
         body = delta_codec.body_of(digest, snapshot.findings, snapshot.sites)
-        base = bases.get(process)
+        identity = snapshot.member.identity
+        base = bases.get(identity)
         packed = self._packed(body, digest, base.frame) if base else None
         if base is None or packed is None or base.snapshots >= MOST_SNAPSHOTS or sum(map(len, packed)) > base.size // 2:
-            base = self._frame(process, body, digest)
+            base = self._frame(self._process(snapshot.member, generation), body, digest)
             packed = self._packed(body, digest, base.frame)
-        bases[process] = base._replace(snapshots=base.snapshots + 1)
+        bases[identity] = base._replace(snapshots=base.snapshots + 1)
         rows = json.dumps(dict(digest.rows), separators=(",", ":"))
         made = self._db.execute(
             "INSERT INTO snapshots (poll, process, time_ns, exact, rss, rows, frame, body, pages) "
             "VALUES (?,?,?,?,?,?,?,?,?)",
             (
                 poll,
-                process,
+                base.process,
                 snapshot.time_ns,
                 digest.who.exact,
                 digest.rss,
@@ -281,19 +282,21 @@ class TimelineStore:
         states = delta_codec.pack_pages(pages, digest.who.page_size, None) if pages else None
         made = self._db.execute("INSERT INTO frames (process, body, pages) VALUES (?,?,?)", (process, whole, states))
         frame = Frame(json.loads(json.dumps(body)), pages)  # as it is read back
-        return _Base(made.lastrowid or 0, frame, len(whole) + len(states or b""), 0)
+        return _Base(process, made.lastrowid or 0, frame, len(whole) + len(states or b""), 0)
 
-    def _used(self) -> int:
-        """Bytes of the file in which something is."""
-        number = [
-            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-        ]
-        return int((number[0] - number[1]) * number[2])
+    def _is_nearly_full(self) -> bool:
+        """Whether something is in most of the pages that the file may have."""
+        most = FILL * self.limit / self._page_size
+        pages = self._number("page_count")
+        return pages > most and pages - self._number("freelist_count") > most
+
+    def _number(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
     def thin(self, now_ns: int) -> None:
         """Let old polls go; more of them, if the file is nearly as large as it may be."""
         self._thin(now_ns)
-        while self._used() > FILL * self.limit and self.factor < COARSEST:
+        while self._is_nearly_full() and self.factor < COARSEST:
             self.factor *= 2
             self._thin(now_ns)
 
@@ -336,10 +339,7 @@ class TimelineStore:
 
     def forget(self, alive: set[Identity]) -> None:
         """Processes that have ended need no base any more."""
-        with _writing(self.path):
-            found = select(self._db, "processes", ("id", "pid", "started"), "WHERE boot = ?", (self.boot,))
-            living = {row[0] for row in found if (row[1], row[2]) in alive}
-        self._bases = {process: base for process, base in self._bases.items() if process in living}
+        self._bases = {identity: base for identity, base in self._bases.items() if identity in alive}
 
     def close(self) -> None:
         """The write-ahead log goes into the file."""
