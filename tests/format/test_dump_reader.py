@@ -97,6 +97,19 @@ def test_without_chunks(tmp_path: Path) -> None:
     assert len(dump.heap_chunks(0).sizes) == 0
 
 
+@pytest.mark.parametrize(("name", "field"), [("threads", "offset"), ("threads", "count"), ("meta", "count")])
+def test_a_table_that_changes_after_the_check(dump_path: Path, name: str, field: str) -> None:
+    """It is refused when the file is opened, also where nobody has asked for that section."""
+    data = bytearray(dump_path.read_bytes())
+    header = np.frombuffer(data, fmt.HEADER, 1)[0]
+    table = np.frombuffer(data, fmt.SECTION, int(header["section_count"]), int(header["table_offset"]))
+    table[field][table["name"] == name.encode()] = 0 if name == "meta" else 1 << 40
+    dump_path.write_bytes(data)
+    with dump_path.open("rb") as file, pytest.raises(DumpError, match="was changed while it was read") as raised:
+        Dump(dump_path, file.fileno())
+    assert raised.value.code == Code.BAD_INPUT
+
+
 def test_an_unknown_section_is_skipped(tmp_path: Path) -> None:
     made = {"novelty": np.zeros(3, "<u8"), **synthetic.sections()}
     assert Dump(synthetic.write(tmp_path / "newer", made)).meta["pid"] == 4242
