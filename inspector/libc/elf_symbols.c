@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_CHAIN = 4096, SYMBOLS_AT_ONCE = 512 };
+enum { MAX_CHAIN = 4096, SYMBOLS_AT_ONCE = 512, SECTIONS_AT_ONCE = 16 };
 
 bool as_elf_dynamic_symbol_at(const struct as_elf *elf, uint64_t index, Elf64_Sym *symbol)
 {
@@ -112,20 +112,64 @@ bool as_elf_section(const struct as_elf *elf, const char *name, Elf64_Shdr *sect
     return as_elf_section_next(elf, name, &at, section);
 }
 
+// Headers from this one on: how many were read. Where the table is cut short, one by one.
+static uint32_t read_section_headers(const struct as_elf *elf, uint32_t index, Elf64_Shdr sections[SECTIONS_AT_ONCE])
+{
+    uint32_t left = elf->section_count - index;
+    uint32_t count = left < SECTIONS_AT_ONCE ? left : SECTIONS_AT_ONCE;
+    uint64_t offset;
+    if (!__builtin_add_overflow(elf->section_offset, index * (uint64_t)sizeof *sections, &offset) &&
+        as_elf_read_offset(elf, offset, sections, count * sizeof *sections))
+        return count;
+    return read_section_header(elf, index, sections);
+}
+
+// The names of sections: the first of them, which are all of most files.
+struct section_names {
+    Elf64_Shdr section;
+    size_t length;
+    char text[2048];
+};
+
+static bool read_section_names(const struct as_elf *elf, struct section_names *names)
+{
+    if (!elf->section_offset || !read_section_header(elf, elf->section_names, &names->section))
+        return false;
+    names->length = names->section.sh_size < sizeof names->text ? names->section.sh_size : sizeof names->text;
+    if (!as_elf_read_offset(elf, names->section.sh_offset, names->text, names->length))
+        names->length = 0;
+    return true;
+}
+
+static bool has_section_name(const struct as_elf *elf, const struct section_names *names, const Elf64_Shdr *section,
+                             const char *name, size_t length)
+{
+    char found[AS_ELF_NAME_SIZE];
+    uint64_t at;
+    if (section->sh_name >= names->section.sh_size || length > names->section.sh_size - section->sh_name)
+        return false;
+    if (section->sh_name <= names->length && length <= names->length - section->sh_name)
+        return memcmp(names->text + section->sh_name, name, length) == 0;
+    return !__builtin_add_overflow(names->section.sh_offset, section->sh_name, &at) &&
+           as_elf_read_offset(elf, at, found, length) && memcmp(found, name, length) == 0;
+}
+
 bool as_elf_section_next(const struct as_elf *elf, const char *name, uint32_t *at, Elf64_Shdr *section)
 {
-    Elf64_Shdr names;
-    char found[AS_ELF_NAME_SIZE];
+    struct section_names names;
+    Elf64_Shdr read[SECTIONS_AT_ONCE];
     size_t length = strlen(name) + 1;
-    if (length > sizeof found || !elf->section_offset || !read_section_header(elf, elf->section_names, &names))
+    if (length > AS_ELF_NAME_SIZE || !read_section_names(elf, &names))
         return false;
-    while (++*at < elf->section_count) {
-        uint64_t name_at;
-        if (!read_section_header(elf, *at, section))
+    for (uint32_t first = 0, count = 0; ++*at < elf->section_count;) {
+        if (*at - first >= count) {
+            first = *at;
+            count = read_section_headers(elf, first, read);
+        }
+        if (count == 0)
             return false;
-        if (section->sh_name < names.sh_size && length <= names.sh_size - section->sh_name &&
-            !__builtin_add_overflow(names.sh_offset, section->sh_name, &name_at) &&
-            as_elf_read_offset(elf, name_at, found, length) && memcmp(found, name, length) == 0)
+        *section = read[*at - first];
+        if (has_section_name(elf, &names, section, name, length))
             return true;
     }
     return false;
