@@ -7,8 +7,35 @@
 
 enum { FIRST_BYTES = 64 * 1024 };
 
+#ifdef AS_AGENT // it leaves no memory behind in a process that is not its own
+static size_t as_block_size(size_t bytes)
+{
+    (void)bytes;
+    return 0;
+}
+
+static void *as_block_take(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+static bool as_is_block(const void *memory)
+{
+    (void)memory;
+    return false;
+}
+
+static void as_block_return(void *block)
+{
+    (void)block;
+}
+#else
+#include "base/blocks.h"
+#endif
+
 // Anonymous memory made longer, wherever that is then. MAP_FAILED when there is none.
-static void *lengthen(void *items, size_t old_bytes, size_t new_bytes)
+static void *map_longer(void *items, size_t old_bytes, size_t new_bytes)
 {
 #ifndef __SANITIZE_THREAD__
     // mremap moves page tables, not bytes: growing a large vector copies nothing.
@@ -25,6 +52,21 @@ static void *lengthen(void *items, size_t old_bytes, size_t new_bytes)
     return grown;
 }
 
+static void *lengthen(void *items, size_t old_bytes, size_t new_bytes)
+{
+    if (items && !as_is_block(items))
+        return map_longer(items, old_bytes, new_bytes);
+    size_t size = as_block_size(new_bytes);
+    void *grown = size ? as_block_take(size) : NULL;
+    if (!grown)
+        grown = map_longer(NULL, 0, new_bytes);
+    if (items && grown != MAP_FAILED) {
+        memcpy(grown, items, old_bytes);
+        as_block_return(items);
+    }
+    return grown;
+}
+
 bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size, struct as_error *err)
 {
     size_t needed;
@@ -35,7 +77,8 @@ bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size
     if (needed <= *capacity)
         return true;
     size_t old_bytes = *capacity * item_size;
-    size_t new_bytes = old_bytes ? old_bytes : FIRST_BYTES;
+    size_t first = as_block_size(bytes) ? as_block_size(bytes) : FIRST_BYTES;
+    size_t new_bytes = old_bytes ? old_bytes : first;
     while (new_bytes < bytes) {
         if (__builtin_mul_overflow(new_bytes, 2, &new_bytes))
             return as_fail(err, AS_NO_MEMORY, "an array of %zu bytes is too large", bytes);
@@ -50,7 +93,9 @@ bool as_vec_grow(void **items, size_t *capacity, size_t count, size_t more, size
 
 void as_vec_release(void **items, size_t *capacity, size_t item_size)
 {
-    if (*items)
+    if (*items && as_is_block(*items))
+        as_block_return(*items);
+    else if (*items)
         munmap(*items, *capacity * item_size);
     *items = NULL;
     *capacity = 0;

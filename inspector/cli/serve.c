@@ -4,6 +4,7 @@
 // process is undone in one place, end_request.
 #define _GNU_SOURCE
 #include "cli/serve.h"
+#include "base/blocks.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "config.h"
@@ -157,6 +158,7 @@ static void begin_request(const struct request *r)
 // Undoes what a command has left. What it could not print glibc has dropped.
 static void end_request(const struct server *s)
 {
+    as_blocks_close();
     clearerr(stdout);
     clearerr(stderr);
     dup2(s->nowhere, STDOUT_FILENO);
@@ -180,6 +182,7 @@ int as_serve(void)
         return err.code;
     }
     as_answers_keep();
+    as_blocks_keep();
     as_windows_keep();
     for (bool there = say_hello(&s); there && (got = receive(&s, &r)) > 0;) {
         begin_request(&r);

@@ -7,6 +7,7 @@
 // MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
 #define _GNU_SOURCE
 #include "target/process/clone/clone_target.h"
+#include "base/blocks.h"
 #include "target/process/clone/clone_room.h"
 #include "target/process/clone/supervisor.h"
 #include "target/process/read/live_process.h"
@@ -103,12 +104,14 @@ static bool start_supervisor(struct as_process *p, const struct as_critical *cri
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    as_blocks_before_fork();
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
         as_supervisor_run(p, critical, clone, ends[1]);
     }
     int saved = errno;
+    as_blocks_open();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (pid < 0) {
