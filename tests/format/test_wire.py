@@ -181,13 +181,14 @@ def test_several_dumps_are_checked_at_once(tmp_path: Path, arenadump: harness.Ar
         Dump.opened([str(good), str(bad)])
 
 
-def test_no_file_is_left(churn: harness.Churn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", [How(), How(chunks=True)])
+def test_no_file_is_left(churn: harness.Churn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: How) -> None:
     """What is read at once has no name, also where it fails."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    taken = take_snapshot(str(churn.pid))
+    taken = take_snapshot(str(churn.pid), how)
     assert list(tmp_path.iterdir()) == []
     assert taken.dump.meta["pid"] == churn.pid
     with pytest.raises(ArenascopeError, match="there is no process"):
-        take_snapshot("999999999")
+        take_snapshot("999999999", how)
     assert list(tmp_path.iterdir()) == []

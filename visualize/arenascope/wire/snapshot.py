@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope.wire import commands
@@ -15,7 +16,7 @@ from arenascope.wire.dump import Dump
 from arenascope.wire.how import DEFAULT, How
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from arenascope.wire.commands import Words
 
@@ -67,11 +68,25 @@ def take_all(asked: Sequence[tuple[str, How]], remark: Callable[[str], None] = t
 
 def _taken(target: str, how: How, remark: Callable[[str], None]) -> TakenDump:
     remarks: list[str] = []
-    with tempfile.TemporaryFile() as file:
-        commands.dump(target, how, "-", stdout=file.fileno(), remark=remarks.append)
+    with _file_without_name(how) as descriptor:
+        commands.dump(target, how, "-", stdout=descriptor, remark=remarks.append)
         for each in remarks:
             remark(each)
-        return TakenDump(Dump(target, file.fileno()), from_dump=False, remarks=tuple(remarks))
+        return TakenDump(Dump(target, descriptor), from_dump=False, remarks=tuple(remarks))
+
+
+@contextmanager
+def _file_without_name(how: How) -> Iterator[int]:
+    """Where a dump goes: memory, which costs less than a file system. One with all chunks may be too large for it."""
+    if how.chunks:
+        with tempfile.TemporaryFile() as file:
+            yield file.fileno()
+        return
+    descriptor = os.memfd_create("arenascope-dump", os.MFD_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def take_profile(pid: str, options: Words) -> TakenDump:
