@@ -187,8 +187,8 @@ int as_serve(void)
     for (bool there = say_hello(&s); there && (got = receive(&s, &r)) > 0;) {
         begin_request(&r);
         int code = as_command_run(r.count, r.words, true);
+        there = say_code(&s, code); // before the streams are closed: who waits for all three wakes up once
         end_request(&s);
-        there = say_code(&s, code);
     }
     return got < 0 ? AS_BAD_INPUT : AS_OK;
 }

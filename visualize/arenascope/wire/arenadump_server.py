@@ -163,21 +163,21 @@ class _Running:
 
     def answer_to(self, request: bytes, output: int | None) -> tuple[int | None, float, bytes, bytes]:
         """Exit code, its processor time until now, stdout and stderr. No code: it has ended."""
-        printed, ours = os.pipe2(os.O_CLOEXEC)
-        errors, ours_too = os.pipe2(os.O_CLOEXEC)
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(1 if output is not None else 2)]
+        written = [end for _, end in pipes]
         try:
             try:
                 with suppress(*GONE):  # then it answers nothing, too
-                    socket.send_fds(self._socket, [request], [ours if output is None else output, ours_too])
+                    socket.send_fds(self._socket, [request], written if output is None else [output, *written])
             finally:
-                os.close(ours)
-                os.close(ours_too)
-            answer, out, err = _read_all({self._socket.fileno(): 1, printed: None, errors: None})
+                for end in written:
+                    os.close(end)
+            answer, *said = _read_all({self._socket.fileno(): 1, **{end: None for end, _ in pipes}})
         finally:
-            os.close(printed)
-            os.close(errors)
+            for end, _ in pipes:
+                os.close(end)
         code, _, spent = answer.partition(b" ")
-        return int(code) if code else None, int(spent or 0) / 1e6, out, err
+        return int(code) if code else None, int(spent or 0) / 1e6, b"" if output is not None else said[0], said[-1]
 
 
 def _read_all(wanted: dict[int, int | None]) -> list[bytes]:
