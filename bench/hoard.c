@@ -4,7 +4,6 @@
 //
 // On "clone" it makes one raw clone() of itself (fork without libc's atfork work) and prints how long the call took, in
 // nanoseconds: the limit for the pause of a snapshot, as the target itself would pay it.
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

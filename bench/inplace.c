@@ -3,7 +3,6 @@
 // loop over its chunk headers with software prefetch (the limit), our walk of the same heap, the following of its fastbins'
 // lists, and all that comes before a walk (arenas, threads, the tcaches' lists, mmapped chunks); then the numbers of chunks and
 // of those on lists.
-#define _GNU_SOURCE
 #include "libc/libc.h"
 #include "malloc/find.h"
 #include "malloc/walk.h"

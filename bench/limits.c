@@ -3,7 +3,6 @@
 // writable private memory through process_vm_readv into one buffer of 1 MiB that is reused, and prints the bytes and the
 // nanoseconds; `limits read PID START-END...` (hexadecimal) only what lies there. What is not resident (stacks, mostly) would be copied
 // from the kernel's page of zeros, which is no work.
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 // What a trim costs those who go on using malloc meanwhile: fills the heap, frees nearly all of it in small pieces, and lets
 // threads allocate and free, each call timed, first alone and then while another thread trims.
 // Usage: trim MEGABYTES THREADS none|malloc_trim|plain|deep HOLD_NS; one line of JSON on stdout.
-#define _GNU_SOURCE
 #include "trim/trim.h"
 
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The tables of the libraries that the arguments name and of what they need: made, and taken from the cache in a new directory; then
 // a stack of 36 frames, unwound by them and by glibc. A line for each of 20 runs: rows, then nanoseconds of the four.
-#define _GNU_SOURCE
 #include "unwind/unwind.h"
 
 #include <dlfcn.h>

@@ -4,9 +4,6 @@
 // tests/agent/test_agent.py checks the result with readelf.
 #pragma once
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "config.h"
 
 #undef HAVE_LIBDW

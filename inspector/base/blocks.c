@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "base/blocks.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // arenadump policy: asks the agent in a process what its policy has done. No agent is loaded or woken for the question.
-#define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/json.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // arenadump profile: has a running process record who allocates, for a while, and writes a dump with the profile. The agent ends the
 // profile when our connection is closed, so that nothing has to be undone when we are killed.
-#define _GNU_SOURCE
 #include "cli/baseline.h"
 #include "cli/cli.h"
 #include "cli/open_target.h"

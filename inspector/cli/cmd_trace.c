@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A trace: what a process had at most, when, and who allocated it; or its events, one line each.
-#define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/stacks.h"

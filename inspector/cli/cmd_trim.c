@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // arenadump trim: has the agent in a process give memory back, and says what came of it; or only what would.
-#define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/json.h"

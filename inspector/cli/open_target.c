@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "cli/open_target.h"
 #include "cli/enum_names.h"
 #include "cli/summary/summary.h"

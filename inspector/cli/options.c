@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "cli/options.h"
 
 #include "cli/enum_names.h"

@@ -2,7 +2,6 @@
 // Memory of a process may be of a kind that answers when the process likes: a file of a file system that the process serves itself.
 // Who reads it waits in the kernel, where at most the end of all threads interrupts it. (Through /proc/PID/mem not even that does,
 // on Linux 6.18: then the thread that waits stays, and with it arenadump, which has told why.)
-#define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/open_target.h"
 #include "target/process/process.h"

@@ -2,7 +2,6 @@
 // A snapshot of a small process takes less time than the start of a program. So a command that takes many snapshots keeps one
 // arenadump, which runs a command for each request. A request must find what a fresh program finds: what a command may change of the
 // process is undone in one place, end_request.
-#define _GNU_SOURCE
 #include "cli/serve.h"
 #include "base/blocks.h"
 #include "base/error.h"

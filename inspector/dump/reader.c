@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reads a dump. Records are copied before they are checked: a mapped file could change afterwards, or shrink under our feet.
 // Only the chunks stay mapped; the reader (model/chunks.h) accepts any value.
-#define _GNU_SOURCE
 #include "dump/dump.h"
 #include "dump/fields.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Writes a dump: the chunk records are in the file already, from AS_DUMP_DATA_START on; the other sections follow them, then
 // the table, and the header comes last, so that no reader takes an unfinished file for a dump.
-#define _GNU_SOURCE
 #include "dump/dump.h"
 #include "dump/sections.h"
 

@@ -2,7 +2,6 @@
 // The function returns to a system call instruction that is there already, and there the kernel stops the thread for us:
 // nothing of its code is patched, and no signal is needed that the application might catch, block or ignore. Should we be
 // dead by then, as_call_prepare has prepared what follows.
-#define _GNU_SOURCE
 #include "inject/call.h"
 #include "inject/call_write.h"
 #include "inject/loader_wait.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The function returns to the restorer, which enters the kernel: there the thread is stopped, if there is somebody to do so. If
 // not, the frame that the restorer finds is the way back.
-#define _GNU_SOURCE
 #include "inject/call.h"
 
 #if defined(__aarch64__)

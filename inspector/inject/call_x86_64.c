@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The function returns to a system call instruction that is there already, and there the thread is stopped, if there is somebody to do
 // so. If not, the frame that it finds next is the way back.
-#define _GNU_SOURCE
 #include "inject/call.h"
 
 #if defined(__x86_64__)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernel chose the name of the control socket. The agent's worker thread, which has a descriptor table of its own, has the
 // listening socket open; /proc/PID/net/unix has the name for the socket's inode.
-#define _GNU_SOURCE
 #include "control/protocol.h"
 #include "inject/client.h"
 #include "target/procfs.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "target/process/read/filters.h"
 #include "inject/inject.h"
 

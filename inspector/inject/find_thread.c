@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "inject/injector.h"
 #include "target/process/read/filters.h"
 #include "target/process/stop/freeze.h"

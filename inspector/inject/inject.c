@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The inspector's side of an injection: makes the plan, starts the injector, waits for what it tells.
-#define _GNU_SOURCE
 #include "inject/inject.h"
 #include "inject/injector.h"
 #include "libc/elf.h"

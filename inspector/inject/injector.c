@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A process of ours that blocks every signal and belongs to no terminal, so that whatever becomes of the inspector the
 // target's thread returns from its call and is put back. It holds one thread at a time; all others run.
-#define _GNU_SOURCE
 #include "inject/injector.h"
 #include "control/protocol.h"
 #include "inject/call.h"

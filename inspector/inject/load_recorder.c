@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "base/memory.h"
 #include "inject/client.h"
 #include "libc/elf.h"

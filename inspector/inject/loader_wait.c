@@ -5,7 +5,6 @@
 //
 // It can be taken out at this one place, because it is the first lock that dlopen takes and nothing has been done by then but
 // one thing: a variable of the thread's says where, on our stack, to go in case of an error.
-#define _GNU_SOURCE
 #include "inject/loader_wait.h"
 #include "inject/call_write.h"
 #include "target/process/stop/registers.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "inject/plan.h"
 #include "libc/target_modules.h"
 

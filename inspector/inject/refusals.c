@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which processes are left alone, and why. What can be seen only of a stopped thread is refused later, by thread_safety.c and by
 // as_remote_begin (a restartable sequence, user dispatch of system calls).
-#define _GNU_SOURCE
 #include "inject/plan.h"
 
 #include <elf.h>

@@ -5,7 +5,6 @@
 // Neither an instruction is patched for that, nor a debug register set by ptrace, nor the thread stepped: whoever does one of
 // these and is killed leaves it behind, and the thread dies of the SIGTRAP (measured; the kernel does not undo them). A
 // breakpoint that is a perf event goes with the last who has it open, as we do when we are killed.
-#define _GNU_SOURCE
 #include "inject/plan.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/pending.h"

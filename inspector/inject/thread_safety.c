@@ -15,7 +15,6 @@
 // Little is asked of the stack, for stacks are full of old words: who waits in its first call of read has the loader's
 // return addresses of just before in there, and a busy interpreter those of malloc. Fork and exit pass; if one of them seems
 // to be there for long, it is such an old word.
-#define _GNU_SOURCE
 #include "inject/thread_safety_arch.h"
 #include "target/process/clone/remote.h"
 #include "target/process/stop/quiesce.h"

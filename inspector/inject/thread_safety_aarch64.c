@@ -2,7 +2,6 @@
 // A signal handler finds the frame that it goes back to where its stack begins, and the restorer's address in its link register. How
 // far below the frame the stack pointer is by now, and where the address was put, the handler's own code decides: so the frame is
 // known by its first record, which is always that of the V registers, and by the restorer's address somewhere below.
-#define _GNU_SOURCE
 #include "inject/thread_safety_arch.h"
 
 #if defined(__aarch64__)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a libc's strings say: its banner, and those of malloc's messages that came or went with a change of layout. They
 // outlive stripping, and a message follows the code into a backport where the version does not.
-#define _GNU_SOURCE
 #include "libc/sources.h"
 
 #include <string.h>

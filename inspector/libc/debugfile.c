@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finds the separate debug file of an object, where distributions put it. Only a file with the very same build-id is
 // taken: names and time stamps prove nothing.
-#define _GNU_SOURCE
 #include "libc/sources.h"
 #include "target/paths.h"
 #include "target/procfs.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Asks the sources about one ELF object and makes one answer of what each says.
-#define _GNU_SOURCE
 #include "config.h"
 
 #include "libc/layouts.h"

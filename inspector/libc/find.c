@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finds every glibc malloc of a target: asks the sources, the cheapest first, until two agree, and lets none speak whom
 // the target's memory does not bear out.
-#define _GNU_SOURCE
 #include "libc/allocators.h"
 #include "libc/kept_answers.h"
 #include "libc/memory_evidence.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "libc/kept_answers.h"
 
 #include <linux/magic.h>

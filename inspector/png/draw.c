@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Which pictures there are, and what they are called.
-#define _GNU_SOURCE
 #include "png/pictures.h"
 
 #include <ctype.h>

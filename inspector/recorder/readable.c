@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "recorder/recorder.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 // The blocks of a CPython are counted by several threads, which take a few regions at a time: no two processors are equally fast. Each
 // thread has its own table of types and its own list of what objects own; the bitmap of blocks is common, and each writes the
 // words of its own regions.
-#define _GNU_SOURCE
 #include "base/workers.h"
 #include "runtimes/cpython_count.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "snapshot/snapshot.h"
 #include "base/memory.h"
 #include "ledger/builder.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "base/memory.h"
 #include "symbolize/functions.h"
 #include "target/paths.h"

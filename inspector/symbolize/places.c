@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "symbolize/places.h"
 #include "debuginfo/demangle.h"
 #include "libc/sources.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "target/window.h"
 #include "target/read_ahead.h"
 #include "target/target.h"

@@ -3,7 +3,6 @@
 //
 // The kernel is asked once, before the pass and without the lock: a page that comes into memory later stays for the next
 // trim. So each page is released once at most, and a pass that reads a chunk again finds nothing left to do there.
-#define _GNU_SOURCE
 #include "trim/pages.h"
 #include "base/align.h"
 #include "target/procfs.h"

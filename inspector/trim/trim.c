@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A trim from beginning to end: arena after arena, each forecast, given back, and asked after at the kernel's.
-#define _GNU_SOURCE
 #include "trim/trim.h"
 #include "malloc/find.h"
 #include "target/procfs.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Without the C library's stdio and as_output, which format: a process may be inspected while any of its threads hold their locks.
-#define _GNU_SOURCE
 #include "unwind/table.h"
 
 #include <errno.h>

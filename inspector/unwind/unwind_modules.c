@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "unwind/unwind_modules.h"
 #include "base/align.h"
 #include "base/memory.h"

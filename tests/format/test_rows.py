@@ -65,6 +65,7 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     command = [
         "cc",
         "-std=gnu11",
+        "-D_GNU_SOURCE",
         f"-I{inspector}",
         f"-I{inspector}/include",
         f"-I{build}/inspector",

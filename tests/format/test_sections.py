@@ -109,7 +109,16 @@ def program(planted: Path) -> Path:
     text, made = planted / "program.c", planted / "program"
     text.write_text(SOURCE)
     sources = [path for folder in ("base", "dump", "model") for path in sorted((inspector / folder).glob("*.c"))]
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{inspector}", f"-I{inspector}/include"]
+    flags = [
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+        f"-I{inspector}",
+        f"-I{inspector}/include",
+    ]
     subprocess.run(["gcc", *flags, text, *sources, "-o", made], check=True)
     return made
 

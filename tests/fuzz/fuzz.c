@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "cli/summary/summary.h"

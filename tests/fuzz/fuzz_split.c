@@ -2,7 +2,6 @@
 // Debug information: any bytes as that of a module, as a .dwo file or as a package of such files; of modules that compilers made (the
 // directory FUZZ_SPLITS: NAME, NAME.dwo, NAME.dwp). The first byte of an input says which module, and what it is. What is taken from it
 // is looked up.
-#define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "debuginfo/dwarf_files.h"

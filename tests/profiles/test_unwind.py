@@ -18,7 +18,7 @@ UNWINDER = [
     *(ROOT / f"inspector/base/{name}.c" for name in ("error", "memory", "sort", "vec")),
 ]
 INCLUDES = [f"-I{ROOT / 'inspector'}", f"-I{ROOT / 'tests'}"]
-C = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_FILE_OFFSET_BITS=64", "-pthread"]
+C = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE=", "-D_FILE_OFFSET_BITS=64", "-pthread"]
 JSON = "import json, re, sqlite3; print(len(json.dumps([list(range(1000))] * 10)))"
 SORT = str(ROOT / "inspector/base/sort.c")
 SQL = (

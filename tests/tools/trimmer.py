@@ -28,9 +28,17 @@ def build(arch: str = "amd64") -> Path:
     if "TEST_PROGRAMS" in os.environ:
         return programs.carried("trim-preload")
     sources = [programs.SOURCES / "trim_preload" / "preload.c"]
-    sources += [path for folder in FOLDERS for path in sorted((INSPECTOR / folder).rglob("*.c"))]
+    other = "_aarch64" if arch == "amd64" else "_x86_64"
+    files = (path for folder in FOLDERS for path in sorted((INSPECTOR / folder).rglob("*.c")))
+    sources += [path for path in files if not path.stem.endswith(other)]
     # close_range is younger than the oldest headers, and guarded at run time.
-    command = [*programs.portable_command(arch), "-fPIC", "-fvisibility=hidden", "-DSYS_close_range=436"]
+    command = [
+        *programs.portable_command(arch),
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-D_GNU_SOURCE=",
+        "-DSYS_close_range=436",
+    ]
     read = [path.read_bytes() for path in [*sources, *sorted(INSPECTOR.rglob("*.h"))]]
     key = hashlib.sha256(b"".join(read) + repr(command).encode()).hexdigest()[:16]
     programs.BUILT.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 // "ADDRESS SOURCE INLINED FUNCTION FILE LINE" separated by tabs, innermost first; then "time NANOSECONDS" for all together.
 //     place_names MODULE BUILD-ID
 //     place_names --map FILE OWNER [ROOT]
-#define _GNU_SOURCE
 #include "symbolize/places.h"
 
 #include <fcntl.h>

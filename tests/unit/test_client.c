@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whose control socket it is: the agent's name may be taken, and its descriptor inherited, by anybody. Nothing is said to who
 // listens there but is not the target.
-#define _GNU_SOURCE
 #include "inject/client.h"
 #include "support/check.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The dump file: what is written is what is read; what lies about itself is refused, or shown without harm.
-#define _GNU_SOURCE
 #include "cli/summary/summary.h"
 #include "config.h"
 #include "dump/dump.h"

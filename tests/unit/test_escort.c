@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A thread that is escorted through a call is let go of, also where its signal was taken by a wait for another thread.
-#define _GNU_SOURCE
 #include "target/process/stop/restart.h"
 #include "target_util.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The way back of a thread that was made to call a function: field by field against the kernel's own signal frame, on states of
 // processors that are not at hand, and by going it.
-#define _GNU_SOURCE
 #include "../programs/holds/hold.h"
 #include "inject/sigreturn_frame.h"
 #include "target_util.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which malloc, and how it is laid out: the table and how evidence picks from it, ourselves as the target, and ELF files
 // that lie.
-#define _GNU_SOURCE
 #include "libc/layouts.h"
 #include "libc/memory_evidence.h"
 #include "support/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Files are opened below a root directory, and nowhere else, by either way; and nothing but files.
-#define _GNU_SOURCE
 #include "support/check.h"
 #include "target/paths.h"
 #include "target/procfs.h"

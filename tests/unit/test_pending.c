@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Signals that wait for a thread while it stands still: a fault of its own, whose handler inspects the registers; and SIGSTOP,
 // which no mask holds back.
-#define _GNU_SOURCE
 #include "target/process/clone/remote.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"

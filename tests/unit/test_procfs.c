@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Files of /proc whose lines may be long: a process may be in 65,536 groups, and the line of groups stands before what we ask for.
-#define _GNU_SOURCE
 #include "support/check.h"
 #include "target/procfs.h"
 

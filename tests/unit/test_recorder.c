@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The recorder's lists of modules, which are freed when nobody reads them any more and not before, and its tables' places, which threads
 // take at the same time until none are left; the loader's lock in a child of fork(); and what is counted without a stack.
-#define _GNU_SOURCE
 #include "profile/head.h"
 #include "recorder/hot_path.h"
 #include "recorder/interp_frames.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The system call instruction through which a target makes calls for us, past its own seccomp filter: where it may lie, and what
 // happens when it is not what it was.
-#define _GNU_SOURCE
 #include "target/process/clone/remote.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"

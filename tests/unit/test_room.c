@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The room below the limits of memory, on a made-up machine: hierarchies of both versions, nested limits, caches, and containers.
-#define _GNU_SOURCE
 #include "support/check.h"
 #include "target/process/read/room.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A live process: its mappings, pages, bytes, files, and what is refused. Each child knows what it has in memory.
-#define _GNU_SOURCE
 #include "target_util.h"
 
 #include <fcntl.h>

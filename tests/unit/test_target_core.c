@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Core files: written by this kernel and by gdb, copied so that holes are lost or won, truncated, and made to lie.
-#define _GNU_SOURCE
 #include "target_util.h"
 
 #include "target/core/core.h"

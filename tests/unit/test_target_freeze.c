@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Stopping a process and letting it go: every thread, also while threads come and go; no signal lost; nothing left
 // stopped, whatever happens to the target or to us.
-#define _GNU_SOURCE
 #include "target_util.h"
 
 #include <dirent.h>

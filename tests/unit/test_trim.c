@@ -2,7 +2,6 @@
 // A trim of a malloc that is not this program's: arenas in mock memory, which is real memory, given back to the real kernel.
 // What a trim returns is what the ledger forecast; nothing in use changes; the bins stay sound; and of a heap in which a word is
 // wrong nothing is touched.
-#define _GNU_SOURCE
 #include "support/counted.h"
 #include "trim/trim.h"
 

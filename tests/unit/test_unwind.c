@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Our own stack: at each instruction of functions of many shapes, our unwinder and libgcc's say the same.
-#define _GNU_SOURCE
 #include "support/check.h"
 #include "unwind/rule.h"
 #include "unwind/unwind.h"

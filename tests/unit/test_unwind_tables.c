@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Tables of this process's modules, intact and damaged, and the files in which they are kept.
-#define _GNU_SOURCE
 #include "support/check.h"
 #include "unwind/rule.h"
 #include "unwind/table.h"

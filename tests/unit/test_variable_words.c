@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Our own variables, read once for several searches: these see what each would have read itself.
-#define _GNU_SOURCE
 #include "runtimes/pointers.h"
 #include "runtimes/variable_words.h"
 #include "support/check.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // System calls that fail with EINTR when their thread is stopped, though no signal came (signal(7)). One without a limit of time
 // goes on as if nobody had inspected; one with a limit does not begin anew with all of its time.
-#define _GNU_SOURCE
 #include "target/process/clone/remote.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/one_thread.h"

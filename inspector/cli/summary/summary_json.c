@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A view as JSON, schema "arenascope.summary/1": visualize/arenascope/wire/summary/ describes every key.
-#define _GNU_SOURCE
 #include "cli/summary/summary.h"
 
 #include "cli/enum_names.h"

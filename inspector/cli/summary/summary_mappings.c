@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the summary says of the mappings, beside malloc's and the runtimes' memory in them: anonymous ones each by itself, those of
 // files and of shared memory by name.
-#define _GNU_SOURCE
 #include "cli/json.h"
 #include "cli/summary/mappings_left.h"
 #include "cli/summary/summary.h"

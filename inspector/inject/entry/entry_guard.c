@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // As the injector and the supervisor, a process that blocks every signal and belongs to no terminal. It holds no thread of the target
 // while it waits.
-#define _GNU_SOURCE
 #include "inject/entry/entry_guard.h"
 #include "target/process/clone/supervisor.h"
 

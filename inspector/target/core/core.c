@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A core file, written by the kernel or by gdb's gcore. Read with pread only: a file that shrinks while we inspect would
 // kill us with SIGBUS if it were mapped.
-#define _GNU_SOURCE
 #include "target/core/core.h"
 #include "target/paths.h"
 

@@ -7,7 +7,6 @@
 // tools that put zeros into holes (plain cp does) do it with resident pages full of zeros as well. So we search for a
 // page of zeros that is stored: where there is one among holes, nobody made holes of zeros; where there is one and no
 // hole at all, holes were probably lost, and nothing is known.
-#define _GNU_SOURCE
 #include "target/core/core.h"
 
 #include <elf.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The headers of a core file, and the mappings they describe. Nothing in them is believed before it is checked.
-#define _GNU_SOURCE
 #include "target/core/core.h"
 
 #include <elf.h>

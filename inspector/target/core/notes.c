@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The notes of a core file: threads with their registers, names, mapped files, page size.
-#define _GNU_SOURCE
 #include "target/core/core.h"
 
 #include <elf.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A live process, inspected from outside through /proc and process_vm_readv.
-#define _GNU_SOURCE
 #include "target/process/process.h"
 #include "target/process/clone/clone_target.h"
 #include "target/process/read/pagemap.h"

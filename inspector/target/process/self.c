@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Ourselves: read in place, stopped never. What /proc tells is read as of any other process.
-#define _GNU_SOURCE
 #include "target/process/process.h"
 
 #include <errno.h>

@@ -92,7 +92,7 @@ File.open("Makefile", "a") do |makefile|
       \t$(ECHO) compiling #{source}
       \t$(Q) $(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections \\
       \t\t-DAS_NO_RECORDER -DAS_VERSION='"#{version}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
-      \t\t-MMD -MP -c -o $@ $<
+      \t\t-D_GNU_SOURCE -MMD -MP -c -o $@ $<
     MAKE
   end
   makefile.write("\n-include $(wildcard *.d)\n")

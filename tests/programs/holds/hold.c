@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#ifndef _GNU_SOURCE // test_frame is built with it
 #define _GNU_SOURCE
+#endif
 #include "hold.h"
 
 #if defined(__x86_64__)

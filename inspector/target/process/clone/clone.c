@@ -8,7 +8,6 @@
 // It is made with no exit signal. To the target's own wait calls and to its SIGCHLD handler it does not exist (only those
 // with __WALL or __WCLONE see it), and so it has to be reaped from within as well: a thread makes a wait4 call for us,
 // which is the second time that it is stopped, for some microseconds.
-#define _GNU_SOURCE
 #include "target/process/clone/clone.h"
 #include "target/process/clone/remote.h"
 #include "target/process/stop/await.h"

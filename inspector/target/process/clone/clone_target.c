@@ -5,7 +5,6 @@
 // pagemap are the target's of then. What a child does not inherit are the page tables of files and of shared memory that
 // have no private copies (the kernel fills them in on demand), and what the program keeps from its children (MADV_DONTFORK,
 // MADV_WIPEONFORK); these are counted in the target, which runs meanwhile.
-#define _GNU_SOURCE
 #include "target/process/clone/clone_target.h"
 #include "base/blocks.h"
 #include "target/process/clone/clone_room.h"

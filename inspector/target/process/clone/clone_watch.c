@@ -6,7 +6,6 @@
 // of victims before its memory is free; the next charge at the limit finds nobody else to kill but the target. So the target is
 // stopped, all reads end, the clone is killed, its end awaited, and then the target runs on. (With 12 to 60 MiB left and a
 // target that writes all the time, 0 of 24 were killed that way; without the stop 7 of 8.)
-#define _GNU_SOURCE
 #include "target/process/clone/clone_watch.h"
 #include "target/process/clone/clone.h"
 #include "target/process/read/room.h"

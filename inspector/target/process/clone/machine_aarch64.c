@@ -8,7 +8,6 @@
 //
 // A system call destroys what SVE registers have beyond the 128 bits of the V registers. A thread that was stopped in its own
 // code may hold something there. It is kept and put back.
-#define _GNU_SOURCE
 #include "target/process/clone/machine.h"
 #include "target/process/stop/aarch64.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "target/process/clone/machine.h"
 
 #if defined(__x86_64__)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What is the same on every architecture; machine.h is what is not.
-#define _GNU_SOURCE
 #include "target/process/clone/remote.h"
 #include "target/process/clone/machine.h"
 #include "target/process/read/filters.h"

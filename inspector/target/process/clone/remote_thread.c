@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "target/process/clone/remote_thread.h"
 #include "target/process/stop/await.h"
 #include "target/process/stop/syscall_stop.h"

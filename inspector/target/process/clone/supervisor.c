@@ -5,7 +5,6 @@
 // All that must not be left half done is done here, in a process that blocks every signal, belongs to no terminal, and waits
 // on a socket that is closed when the inspector is: by itself, or by kill -9. What it does to the target's threads is in
 // freeze.c, what it does with the clone in clone.c.
-#define _GNU_SOURCE
 #include "target/process/clone/supervisor.h"
 #include "target/process/clone/clone.h"
 #include "target/process/clone/clone_room.h"

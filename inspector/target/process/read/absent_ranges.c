@@ -5,7 +5,6 @@
 // PAGEMAP_SCAN (Linux 6.7) walks page tables, of which a reservation has none. pagemap has 8 bytes for each page, and they
 // take a second for half a terabyte. So before 6.7 smaps helps: a mapping of which it counts nothing is passed over, and one
 // that is much larger than what it counts of it is gone through once, up to the last page that is counted.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 #include "target/process/read/pagemap.h"
 

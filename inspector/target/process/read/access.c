@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Through which of the target's threads we inspect, whether it is still there, and why we may not inspect.
-#define _GNU_SOURCE
 #include "target/process/read/capabilities.h"
 #include "target/process/read/live_process.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A process may be in a memory cgroup of the first version, whose hierarchy has a mount and a line of its own, or of the second. From
 // inside a container only what lies below its own root can be seen; the cgroups above that are not counted (room.c).
-#define _GNU_SOURCE
 #include "target/process/read/cgroups.h"
 
 #include <errno.h>

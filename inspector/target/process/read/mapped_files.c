@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The files behind a live process's mappings, also when they are deleted, replaced, or in another mount namespace.
-#define _GNU_SOURCE
 #include "target/paths.h"
 #include "target/process/read/live_process.h"
 

@@ -3,7 +3,6 @@
 //
 // smaps, not maps: its counts are read from the page tables, where statm and status are kept per CPU and lag. That takes
 // some 15 ms a GB, so before a process is caught, when counts would be stale anyway, maps has to do.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 // pagemap tells which pages are mapped here only, as nearly all of a private mapping's are and the zero page never is.
 // What remains doubtful are pages shared after a fork, and smaps decides between the two when only one of them occurs
 // in a mapping. Where both do, page frame numbers tell, if we may see them; if not, these pages are said to be unknown.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 #include "target/process/read/pagemap.h"
 

@@ -2,7 +2,6 @@
 // Moving pages of a live process to swap: those that reading brought back from there. It needs CAP_SYS_NICE and Linux 5.10;
 // without either, the pages stay in memory, and the caller can tell (as_target_brought_back). To have a window's
 // pages fetched in one go before it is read (MADV_WILLNEED) gained nothing over the kernel's own readahead.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 
 #include <errno.h>

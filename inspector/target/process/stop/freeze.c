@@ -4,7 +4,6 @@
 // PTRACE_SEIZE and PTRACE_INTERRUPT send the target no signal and leave no trace in it. Whatever ends us (SIGKILL
 // too), the kernel detaches our tracees and they run on: hence no PTRACE_O_EXITKILL, ever. ptrace belongs to a thread:
 // stop and resume have to be called by the same one.
-#define _GNU_SOURCE
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/registers.h"
 #include "target/process/stop/restart.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "target/process/stop/one_thread.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/registers.h"

@@ -4,7 +4,6 @@
 // First all threads are stopped, wherever they are. Those that are inside the critical code are let run for an instant,
 // and stopped again, until they have left it; all others stay where they are, so each round leaves fewer. In a storm of
 // malloc calls this takes some ten rounds, where stopping everybody again and again would hardly ever succeed.
-#define _GNU_SOURCE
 #include "target/process/stop/quiesce.h"
 #include "target/process/stop/freeze.h"
 #include "target/process/stop/registers.h"

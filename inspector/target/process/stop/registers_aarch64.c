@@ -3,7 +3,6 @@
 //
 // The kernel prepares the restart of an interrupted call before it tells the tracer: the thread stands at its `svc` again, all
 // arguments in place, or behind the `svc` with EINTR, and the first argument is lost.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 #include "target/process/stop/aarch64.h"
 #include "target/process/stop/registers.h"

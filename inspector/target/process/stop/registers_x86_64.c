@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What a stopped thread's registers tell: where it is, and whether it waits in a system call. On x86-64.
-#define _GNU_SOURCE
 #include "target/process/read/live_process.h"
 #include "target/process/stop/registers.h"
 
