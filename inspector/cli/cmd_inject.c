@@ -14,9 +14,7 @@ static const char *how_name(uint32_t how)
 
 static void print_json(const struct as_client *agent, const struct as_inject_result *r, uint64_t resident)
 {
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.inject/1");
+    struct as_json j = as_json_begin("arenascope.inject/1");
     as_json_number(&j, "pid", (uint64_t)agent->pid);
     as_json_text(&j, "agent_version", agent->version, sizeof agent->version);
     as_json_string(&j, "how", how_name(r->how));
@@ -27,7 +25,6 @@ static void print_json(const struct as_client *agent, const struct as_inject_res
     as_json_milliseconds(&j, "away_ms", r->away_ns);
     as_json_number(&j, "agent_resident", resident);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_text(const struct as_client *agent, const struct as_inject_result *r, uint64_t resident)

@@ -14,26 +14,17 @@ enum { LINES = 20, TYPE_COLUMNS = 60 };
 static const char *const names[AS_LEAK_KINDS] = {
     [AS_LEAK_DIRECT] = "direct", [AS_LEAK_INDIRECT] = "indirect", [AS_LEAK_SUSPECT] = "suspects"};
 
-static void put_sum(struct as_json *j, const char *name, const struct as_leak_sum *sum)
-{
-    as_json_object(j, name);
-    as_json_number(j, "count", sum->count);
-    as_json_number(j, "bytes", sum->bytes);
-    as_json_object_end(j);
-}
-
 static void put_sums(struct as_json *j, const struct as_leak_sum sums[AS_LEAK_KINDS], int end)
 {
     for (int i = AS_LEAK_DIRECT; i < end; i++)
-        put_sum(j, names[i], &sums[i]);
+        AS_JSON_OBJECT(j, names[i], &sums[i], count, bytes);
 }
 
 static void put_json(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
                      const struct as_not_searched *left)
 {
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.leaks/1", snapshot);
+    struct as_json j = as_json_begin("arenascope.leaks/1");
+    as_graph_put_head(&j, snapshot);
     as_not_searched_put(&j, left);
     put_sums(&j, leaks->sums, AS_LEAK_KINDS);
     as_json_object(&j, "in_cycles");
@@ -42,7 +33,7 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
     if (leaks->garbage.count == AS_UNKNOWN)
         as_json_null(&j, "garbage");
     else
-        put_sum(&j, "garbage", &leaks->garbage);
+        as_json_counts(&j, "garbage", leaks->garbage.count, leaks->garbage.bytes);
     as_json_array(&j, "by_type");
     for (size_t i = 0; i < leaks->groups.count; i++) {
         const struct as_leak_group *g = &leaks->groups.items[i];
@@ -56,7 +47,6 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
     }
     as_json_array_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_sum(const char *words, struct as_leak_sum sum)

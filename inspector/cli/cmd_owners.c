@@ -24,9 +24,8 @@ struct shown {
 
 static void put_json(const struct shown *s)
 {
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.owners/1", s->snapshot);
+    struct as_json j = as_json_begin("arenascope.owners/1");
+    as_graph_put_head(&j, s->snapshot);
     as_not_searched_put(&j, &s->left);
     as_json_number(&j, "reached", s->tree->branches.items[0].retained);
     as_json_number(&j, "unreached", s->tree->unreached);
@@ -37,17 +36,13 @@ static void put_json(const struct shown *s)
         as_json_number(&j, "depth", b->depth - 1);
         as_graph_put_owner(&j, s->snapshot, s->owners, b->owner);
         as_graph_put_type(&j, s->snapshot, b->type);
-        as_json_number(&j, "count", b->count);
-        as_json_number(&j, "bytes", b->bytes);
-        as_json_number(&j, "retained", b->retained);
+        AS_JSON_NUMBERS(&j, b, count, bytes, retained);
         as_json_address(&j, "example", as_graph_example(s->snapshot, b->example));
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
     as_json_object(&j, "several");
-    as_json_number(&j, "bytes", s->several->bytes);
-    as_json_number(&j, "owners", s->several->owners);
-    as_json_number(&j, "asked", s->several->asked);
+    AS_JSON_NUMBERS(&j, s->several, bytes, owners, asked);
     as_json_array(&j, "leading");
     for (uint32_t i = 0; i < s->several->count; i++) {
         as_json_object(&j, NULL);
@@ -58,7 +53,6 @@ static void put_json(const struct shown *s)
     as_json_array_end(&j);
     as_json_object_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 // What retains less than this share of all is not shown, nor what lies deeper.

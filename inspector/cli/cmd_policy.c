@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define PATIENCE_NS UINT64_C(10000000000)
 
@@ -24,7 +25,7 @@ struct asked {
     pid_t pid;
     enum policy_state state;
     struct as_client agent;
-    struct arenascope_policy_stats stats; // only of OFF and ON
+    struct arenascope_policy_stats stats; // of OFF and ON; else all is unknown
 };
 
 static bool has_numbers(const struct asked *a)
@@ -43,8 +44,9 @@ static bool ask_policy(struct asked *a, struct as_error *err)
                                                      "the agent in process %d (version %s) is older than this "
                                                      "arenadump, and cannot tell what its policy does: its log does",
                                                      a->pid, a->agent.version);
-    a->stats = reply.policy.stats;
-    a->state = reply.policy.on ? ON : a->stats.checks != 0 ? OFF : NO_POLICY;
+    a->state = reply.policy.on ? ON : reply.policy.stats.checks != 0 ? OFF : NO_POLICY;
+    if (has_numbers(a))
+        a->stats = reply.policy.stats;
     return true;
 }
 
@@ -60,21 +62,14 @@ static bool reach_and_ask(struct asked *a, uint64_t patience_ns, struct as_error
 static void print_json(const struct asked *a)
 {
     const struct arenascope_policy_stats *s = &a->stats;
-    bool known = has_numbers(a);
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.policy/1");
+    struct as_json j = as_json_begin("arenascope.policy/1");
     as_json_number(&j, "pid", (uint64_t)a->pid);
     as_json_text(&j, "agent_version", a->state == NO_AGENT ? NULL : a->agent.version, sizeof a->agent.version);
     as_json_string(&j, "policy", policy_state_names[a->state]);
-    as_json_number(&j, "checks", known ? s->checks : AS_UNKNOWN);
-    as_json_number(&j, "trims", known ? s->trims : AS_UNKNOWN);
-    as_json_number(&j, "returned", known ? s->returned : AS_UNKNOWN);
-    as_json_number(&j, "faulted_back", known ? s->faulted_back : AS_UNKNOWN);
-    as_json_milliseconds(&j, "elapsed_ms", known ? s->elapsed : AS_UNKNOWN);
-    as_json_milliseconds(&j, "longest_hold_ms", known ? s->longest_hold : AS_UNKNOWN);
+    AS_JSON_NUMBERS(&j, s, checks, trims, returned, faulted_back);
+    as_json_milliseconds(&j, "elapsed_ms", s->elapsed);
+    as_json_milliseconds(&j, "longest_hold_ms", s->longest_hold);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_text(const struct asked *a)
@@ -105,6 +100,7 @@ bool as_cmd_policy(const struct as_options *o, struct as_error *err)
 {
     struct as_snapshot snapshot;
     struct asked a = {.agent.socket = -1};
+    memset(&a.stats, 0xff, sizeof a.stats);
     bool ok = as_snapshot_open_process(&snapshot, "policy", o->target, err);
     a.pid = ok ? snapshot.target->pid : 0;
     ok = ok && reach_and_ask(&a, o->timeout_ns ? o->timeout_ns : PATIENCE_NS, err);

@@ -24,14 +24,8 @@ static void put_pins(struct as_json *j, const struct as_view *v, uint64_t site)
         .pages_stranded = AS_UNKNOWN,
         .returned = AS_UNKNOWN,
     };
-    static const struct as_json_field fields[] = {
-        AS_JSON_FIELD(as_profile_pin_record, pinned), AS_JSON_FIELD(as_profile_pin_record, stranded),
-        AS_JSON_FIELD(as_profile_pin_record, pages), AS_JSON_FIELD(as_profile_pin_record, pages_stranded),
-        AS_JSON_FIELD(as_profile_pin_record, returned)};
-    as_json_object(j, "pinned");
-    as_json_numbers(j, site < v->profile_pin_count ? &v->profile_pins[site] : &unknown, fields,
-                    sizeof fields / sizeof *fields);
-    as_json_object_end(j);
+    AS_JSON_OBJECT(j, "pinned", site < v->profile_pin_count ? &v->profile_pins[site] : &unknown, pinned, stranded,
+                   pages, pages_stranded, returned);
 }
 
 // NULL: there is none any more, or the id has no meaning here.
@@ -67,8 +61,8 @@ static void put_shares(struct as_json *j, const struct as_view *v, uint64_t site
         const struct as_profile_share_record *s = &v->profile_shares[*share];
         as_json_object(j, NULL);
         as_json_number(j, "thread", s->thread < v->profile_thread_count ? s->thread : AS_UNKNOWN);
-        as_stacks_put_counts(j, "in_use", s->count, s->bytes);
-        as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
+        as_json_counts(j, "in_use", s->count, s->bytes);
+        as_json_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -78,30 +72,16 @@ static void put_site(struct as_json *j, const struct as_view *v, uint64_t site, 
 {
     const struct as_profile_site_record *s = &v->profile_sites[site];
     as_json_object(j, NULL);
-    as_stacks_put_counts(j, "in_use", s->count, s->bytes);
-    as_stacks_put_counts(j, "seen", s->seen_count, s->seen_bytes);
-    as_stacks_put_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
-    as_stacks_put_counts(j, "grown", s->grown_count, s->grown_bytes);
+    as_json_counts(j, "in_use", s->count, s->bytes);
+    as_json_counts(j, "seen", s->seen_count, s->seen_bytes);
+    as_json_counts(j, "allocated", s->alloc_count, s->alloc_bytes);
+    as_json_counts(j, "grown", s->grown_count, s->grown_bytes);
     put_pins(j, v, site);
     put_shares(j, v, site, share);
     as_json_number(j, "samples", s->samples);
     as_json_bool(j, "complete", !(s->flags & AS_PROFILE_CUT));
     as_json_number(j, "stack", s->stack);
     as_json_object_end(j);
-}
-
-static void put_sizes(struct as_json *j, const struct as_view *v)
-{
-    as_json_array(j, "sizes");
-    for (uint64_t i = 0; i < v->profile_size_count; i++) {
-        static const struct as_json_field fields[] = {
-            AS_JSON_FIELD(as_profile_size_record, size), AS_JSON_FIELD(as_profile_size_record, before),
-            AS_JSON_FIELD(as_profile_size_record, after), AS_JSON_FIELD(as_profile_size_record, recorded)};
-        as_json_object(j, NULL);
-        as_json_numbers(j, &v->profile_sizes[i], fields, sizeof fields / sizeof *fields);
-        as_json_object_end(j);
-    }
-    as_json_array_end(j);
 }
 
 // What grew since a walk when the profile began; null: there was none.
@@ -114,7 +94,10 @@ static void put_growth(struct as_json *j, const struct as_view *v)
     as_json_object(j, "growth");
     as_json_time(j, "since", v->profile->baseline_ns);
     as_json_bool(j, "exact", v->profile->baseline_exact == 1 && v->meta->flags & AS_META_EXACT);
-    put_sizes(j, v);
+    as_json_array(j, "sizes");
+    for (uint64_t i = 0; i < v->profile_size_count; i++)
+        AS_JSON_OBJECT(j, NULL, &v->profile_sizes[i], size, before, after, recorded);
+    as_json_array_end(j);
     as_json_object_end(j);
 }
 
@@ -122,33 +105,18 @@ static void put_json(struct as_stack_printing *printing)
 {
     const struct as_view *v = printing->view;
     const struct as_profile_record *p = v->profile;
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.profile/1");
-    as_json_string(&j, "version", AS_VERSION);
-    as_json_time(&j, "time", v->meta->time_ns);
-    as_json_object(&j, "target");
-    as_json_string(&j, "kind", as_target_kind_name(v->meta->target_kind));
-    as_json_number(&j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
-    as_json_text(&j, "comm", v->meta->comm, sizeof v->meta->comm);
-    as_json_object_end(&j);
-    as_json_string(&j, "mode", as_mode_name(v->meta->mode));
+    struct as_json j = as_json_begin("arenascope.profile/1");
+    as_json_snapshot(&j, v);
     as_json_time(&j, "started", p->started_ns);
     as_json_bool(&j, "on", p->flags & AS_PROFILE_ON);
     as_json_bool(&j, "every_page", p->flags & AS_PROFILE_EXACT);
-    static const struct as_json_field fields[] = {
-        AS_JSON_FIELD(as_profile_record, large),   AS_JSON_FIELD(as_profile_record, mean),
-        AS_JSON_FIELD(as_profile_record, memory),  AS_JSON_FIELD(as_profile_record, misses),
-        AS_JSON_FIELD(as_profile_record, checked), AS_JSON_FIELD(as_profile_record, wrong),
-        AS_JSON_FIELD(as_profile_record, lost),    AS_JSON_FIELD(as_profile_record, cut),
-        AS_JSON_FIELD(as_profile_record, samples), AS_JSON_FIELD(as_profile_record, unsampled)};
     as_json_string(&j, "hooks", p->hooks == AS_HOOKS_AT_ENTRIES ? "entries" : "slots");
     as_json_number(&j, "page_rate", p->page_rate);
-    as_json_numbers(&j, p, fields, sizeof fields / sizeof *fields);
-    as_stacks_put_counts(&j, "known", p->known_count, p->known_bytes);
-    as_stacks_put_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
-    as_stacks_put_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
-    as_stacks_put_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
+    AS_JSON_NUMBERS(&j, p, large, mean, memory, misses, checked, wrong, lost, cut, samples, unsampled);
+    as_json_counts(&j, "known", p->known_count, p->known_bytes);
+    as_json_counts(&j, "unseen", p->unseen_count, p->unseen_bytes);
+    as_json_counts(&j, "without_stack", p->lost_count, p->lost_bytes);
+    as_json_counts(&j, "allocated_without_stack", p->lost_alloc_count, p->lost_alloc_bytes);
     as_json_array(&j, "unknown_interpreters");
     as_stacks_put_unknown(&j, AS_TRACE_PYTHON, p->unknown_python);
     as_stacks_put_unknown(&j, AS_TRACE_RUBY, p->unknown_ruby);
@@ -163,7 +131,6 @@ static void put_json(struct as_stack_printing *printing)
         put_site(&j, v, i, &share);
     as_json_array_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_head(const struct as_profile_record *p)

@@ -144,11 +144,6 @@ static const char *reason(const struct as_trace_ending *end)
                                               : NULL;
 }
 
-static void put_sum(struct as_json *j, const char *key, const struct as_trace_sum *sum)
-{
-    as_stacks_put_counts(j, key, sum->count, sum->bytes);
-}
-
 static uint64_t started(const struct as_trace *r)
 {
     return r->first.realtime ? r->first.realtime : AS_UNKNOWN;
@@ -160,8 +155,7 @@ static void put_lifetimes(struct as_json *j, const struct as_trace_account *a, b
     for (size_t i = 0; timed && i < AS_TRACE_LIFETIMES; i++) {
         as_json_object(j, NULL);
         as_json_number(j, "below_ns", as_trace_lifetime(i));
-        as_json_number(j, "count", a->lifetimes[i].count);
-        as_json_number(j, "bytes", a->lifetimes[i].bytes);
+        AS_JSON_NUMBERS(j, &a->lifetimes[i], count, bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -176,8 +170,7 @@ static void put_timeline(struct as_json *j, const struct trace_reading *r, bool 
         as_json_object(j, NULL);
         as_json_number(j, "from_ns", as_trace_time(&r->trace, r->trace.first.ticks + all / AS_TRACE_POINTS * i));
         as_json_number(j, "allocations", m->allocations);
-        as_json_number(j, "count", m->most.count);
-        as_json_number(j, "bytes", m->most.bytes);
+        AS_JSON_NUMBERS(j, &m->most, count, bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -192,10 +185,10 @@ static void put_sites(struct as_json *j, const struct trace_reading *r)
         const struct as_trace_site *s = &r->account.sites.items[id];
         as_json_object(j, NULL);
         as_json_number(j, "context", id);
-        put_sum(j, "allocated", &s->allocated);
-        put_sum(j, "temporary", &s->temporary);
-        put_sum(j, "peak", &s->peak);
-        put_sum(j, "in_use", &s->in_use);
+        AS_JSON_OBJECT(j, "allocated", &s->allocated, count, bytes);
+        AS_JSON_OBJECT(j, "temporary", &s->temporary, count, bytes);
+        AS_JSON_OBJECT(j, "peak", &s->peak, count, bytes);
+        AS_JSON_OBJECT(j, "in_use", &s->in_use, count, bytes);
         as_json_bool(j, "complete", context && context->complete);
         as_json_number(j, "stack", r->stacks.items[id] != UINT32_MAX ? r->stacks.items[id] : AS_UNKNOWN);
         as_json_object_end(j);
@@ -206,24 +199,15 @@ static void put_sites(struct as_json *j, const struct trace_reading *r)
 static void put_counted(struct as_json *j, const struct trace_reading *r)
 {
     const struct as_trace_account *a = &r->account;
-    static const struct as_json_field of_account[] = {
-        AS_JSON_FIELD(as_trace_account, events),        AS_JSON_FIELD(as_trace_account, frees),
-        AS_JSON_FIELD(as_trace_account, moved),         AS_JSON_FIELD(as_trace_account, resized),
-        AS_JSON_FIELD(as_trace_account, unknown_frees), AS_JSON_FIELD(as_trace_account, replaced),
-        AS_JSON_FIELD(as_trace_account, backwards),     AS_JSON_FIELD(as_trace_account, lost_allocations),
-        AS_JSON_FIELD(as_trace_account, lost_frees)};
-    static const struct as_json_field of_state[] = {
-        AS_JSON_FIELD(as_trace_state, missed), AS_JSON_FIELD(as_trace_state, misses),
-        AS_JSON_FIELD(as_trace_state, checked), AS_JSON_FIELD(as_trace_state, wrong),
-        AS_JSON_FIELD(as_trace_state, cut)};
     as_json_number(j, "threads", a->threads);
-    as_json_numbers(j, a, of_account, sizeof of_account / sizeof *of_account);
-    as_json_numbers(j, &r->trace.last, of_state, sizeof of_state / sizeof *of_state);
+    AS_JSON_NUMBERS(j, a, events, frees, moved, resized, unknown_frees, replaced, backwards, lost_allocations,
+                    lost_frees);
+    AS_JSON_NUMBERS(j, &r->trace.last, missed, misses, checked, wrong, cut);
     as_json_number(j, "malformed", r->trace.malformed);
-    put_sum(j, "allocated", &a->allocated);
-    put_sum(j, "temporary", &a->temporary);
-    put_sum(j, "in_use", &a->in_use);
-    put_sum(j, "without_stack", &a->without_stack);
+    AS_JSON_OBJECT(j, "allocated", &a->allocated, count, bytes);
+    AS_JSON_OBJECT(j, "temporary", &a->temporary, count, bytes);
+    AS_JSON_OBJECT(j, "in_use", &a->in_use, count, bytes);
+    AS_JSON_OBJECT(j, "without_stack", &a->without_stack, count, bytes);
 }
 
 static void put_interpreters(struct as_json *j, const struct as_trace *r)
@@ -236,11 +220,9 @@ static void put_interpreters(struct as_json *j, const struct as_trace *r)
 
 static void put_json(struct trace_reading *r)
 {
-    struct as_json j = {.out = stdout, .empty = true};
+    struct as_json j = as_json_begin("arenascope.trace/1");
     const struct as_trace *f = &r->trace;
     uint64_t duration = as_trace_time(f, f->last.ticks);
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.trace/1");
     as_json_string(&j, "version", AS_VERSION);
     as_json_text(&j, "program", f->head.program, sizeof f->head.program);
     as_json_number(&j, "pid", f->head.pid);
@@ -253,8 +235,7 @@ static void put_json(struct trace_reading *r)
     put_interpreters(&j, f);
     as_json_object(&j, "peak");
     as_json_number(&j, "time_ns", as_trace_time(f, r->account.peak_ticks));
-    as_json_number(&j, "count", r->account.peak.count);
-    as_json_number(&j, "bytes", r->account.peak.bytes);
+    AS_JSON_NUMBERS(&j, &r->account.peak, count, bytes);
     as_json_object_end(&j);
     put_lifetimes(&j, &r->account, duration != AS_UNKNOWN);
     put_timeline(&j, r, duration != AS_UNKNOWN);
@@ -262,7 +243,6 @@ static void put_json(struct trace_reading *r)
     as_stacks_put_tree(&j, &r->printing);
     put_sites(&j, r);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 // --- Text -------------------------------------------------------------------------------------------------------------

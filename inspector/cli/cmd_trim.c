@@ -265,11 +265,9 @@ static bool perform(struct trimming *t, struct as_error *err)
 
 static void print_json(const struct trimming *t)
 {
-    struct as_json j = {.out = stdout, .empty = true};
+    struct as_json j = as_json_begin("arenascope.trim/1");
     const struct arenascope_trim_result *r = &t->reply.trim;
     char name[AS_ARENA_NAME];
-    as_json_object(&j, NULL);
-    as_json_string(&j, "schema", "arenascope.trim/1");
     as_json_number(&j, "pid", (uint64_t)t->pid);
     as_json_text(&j, "agent_version", t->trimmed ? t->agent.version : NULL, sizeof t->agent.version);
     as_json_bool(&j, "injected", t->injected.how == AS_INJECT_LOADED);
@@ -277,14 +275,12 @@ static void print_json(const struct trimming *t)
     as_json_bool(&j, "trimmed", t->trimmed);
     as_json_bool(&j, "deep", t->options->deep);
     as_json_number(&j, "forecast", t->trimmed ? r->forecast : sum_promised(t));
-    as_json_number(&j, "returned", t->trimmed ? r->returned : AS_UNKNOWN);
-    as_json_number(&j, "returned_swap", t->trimmed ? r->returned_swap : AS_UNKNOWN);
-    as_json_number(&j, "released", t->trimmed ? r->released : AS_UNKNOWN);
-    as_json_milliseconds(&j, "longest_hold_ms", t->trimmed ? r->longest_hold : AS_UNKNOWN);
+    AS_JSON_NUMBERS(&j, r, returned, returned_swap, released);
+    as_json_milliseconds(&j, "longest_hold_ms", r->longest_hold);
     as_json_milliseconds(&j, "max_hold_ms", t->options->max_hold_ns ? t->options->max_hold_ns : AS_UNKNOWN);
-    as_json_milliseconds(&j, "elapsed_ms", t->trimmed ? r->elapsed : AS_UNKNOWN);
-    as_json_milliseconds(&j, "cpu_ms", t->trimmed ? r->cpu : AS_UNKNOWN);
-    as_json_number(&j, "skipped_arenas", t->trimmed ? r->skipped : AS_UNKNOWN);
+    as_json_milliseconds(&j, "elapsed_ms", r->elapsed);
+    as_json_milliseconds(&j, "cpu_ms", r->cpu);
+    as_json_number(&j, "skipped_arenas", r->skipped);
     as_json_milliseconds(&j, "watched_ms", t->trimmed && t->options->watch_ns ? t->options->watch_ns : AS_UNKNOWN);
     as_json_number(&j, "faulted_back", t->faulted_back);
     as_json_number(&j, "minor_faults", t->faults);
@@ -296,16 +292,13 @@ static void print_json(const struct trimming *t)
         as_json_number(&j, "index", a->place.index);
         as_json_string(&j, "name", as_arena_place_name(&a->place, name));
         as_json_address(&j, "address", a->before.arena);
-        as_json_number(&j, "resident", a->before.resident);
-        as_json_number(&j, "releasable", a->before.releasable);
-        as_json_number(&j, "withheld", a->before.withheld);
-        as_json_number(&j, "returned", t->trimmed ? a->returned : AS_UNKNOWN);
-        as_json_milliseconds(&j, "longest_hold_ms", t->trimmed ? a->longest_hold : AS_UNKNOWN);
+        AS_JSON_NUMBERS(&j, &a->before, resident, releasable, withheld);
+        as_json_number(&j, "returned", a->returned);
+        as_json_milliseconds(&j, "longest_hold_ms", a->longest_hold);
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_arenas(const struct trimming *t)
@@ -360,6 +353,7 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
 {
     struct trimming t = {
         .options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN, .resident = AS_UNKNOWN};
+    memset(&t.reply.trim, 0xff, sizeof t.reply.trim); // until the agent trims, all is unknown
     bool ok = perform(&t, err);
     char sum[AS_SIZE_TEXT], note[sizeof t.reply.error];
     if (ok && o->json) {

@@ -14,9 +14,8 @@ enum { LINES = 30, TYPE_COLUMNS = 80 };
 static void put_json(const struct as_graph_snapshot *snapshot, const struct as_store *types,
                      const struct as_type_records *records, const struct as_not_searched *left)
 {
-    struct as_json j = {.out = stdout, .empty = true};
-    as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.types/1", snapshot);
+    struct as_json j = as_json_begin("arenascope.types/1");
+    as_graph_put_head(&j, snapshot);
     as_not_searched_put(&j, left);
     as_json_array(&j, "types");
     for (size_t i = 0; i < types->graph_types.count; i++) {
@@ -25,14 +24,12 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_s
         as_json_string(&j, "type", r->name ? as_strings_at(&types->strings, r->name) : NULL);
         as_json_string(&j, "evidence", r->evidence ? as_strings_at(&types->strings, r->evidence) : NULL);
         as_json_bool(&j, "others", r->flags & AS_GRAPH_OTHERS);
-        as_json_number(&j, "count", r->count);
-        as_json_number(&j, "bytes", r->bytes);
+        AS_JSON_NUMBERS(&j, r, count, bytes);
         as_json_address(&j, "example", as_graph_example(snapshot, records->examples.items[i]));
         as_json_object_end(&j);
     }
     as_json_array_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types,

@@ -82,10 +82,9 @@ static const char *root_member(struct as_graph_snapshot *snapshot, uint32_t i, c
 static void put_json(struct as_graph_snapshot *snapshot, const struct question *q, const struct as_owners *owners)
 {
     const struct as_way *p = &q->path;
-    struct as_json j = {.out = stdout, .empty = true};
+    struct as_json j = as_json_begin("arenascope.why/1");
     char text[AS_GRAPH_NAME];
-    as_json_object(&j, NULL);
-    as_graph_put_head(&j, "arenascope.why/1", snapshot);
+    as_graph_put_head(&j, snapshot);
     as_json_address(&j, "address", q->address);
     as_json_bool(&j, "reached", p->root != AS_NO_NODE);
     bool reached = p->root != AS_NO_NODE;
@@ -110,7 +109,6 @@ static void put_json(struct as_graph_snapshot *snapshot, const struct question *
     }
     as_json_array_end(&j);
     as_json_object_end(&j);
-    putchar('\n');
 }
 
 enum { TYPE_COLUMNS = 70, MEMBER_COLUMNS = 160 };

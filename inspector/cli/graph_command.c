@@ -99,28 +99,17 @@ static const char *left_out(const struct as_graph_snapshot *g, char text[LEFT_OU
     return text;
 }
 
-void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_snapshot *g)
+void as_graph_put_head(struct as_json *j, const struct as_graph_snapshot *g)
 {
     char text[LEFT_OUT];
     const struct as_view *v = &g->snapshot.view;
-    as_json_string(j, "schema", schema);
-    as_json_string(j, "version", AS_VERSION);
-    as_json_time(j, "time", v->meta->time_ns);
-    as_json_object(j, "target");
-    as_json_string(j, "kind", as_target_kind_name(v->meta->target_kind));
-    as_json_number(j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
-    as_json_text(j, "comm", v->meta->comm, sizeof v->meta->comm);
-    as_json_object_end(j);
-    as_json_string(j, "mode", as_mode_name(v->meta->mode));
+    as_json_snapshot(j, v);
     as_json_milliseconds(j, "pause_ms", v->meta->pause_ns);
     as_json_bool(j, "exact", as_graph_is_exact(g));
     as_json_object(j, "graph");
     as_json_number(j, "chunks", g->graph.index.chunks);
     as_json_number(j, "bytes", g->graph.index.chunk_bytes);
-    as_json_object(j, "objects");
-    as_json_number(j, "count", g->graph.objects.blocks);
-    as_json_number(j, "bytes", g->graph.objects.bytes);
-    as_json_object_end(j);
+    as_json_counts(j, "objects", g->graph.objects.blocks, g->graph.objects.bytes);
     as_json_number(j, "pointers", g->graph.edges.pointers);
     as_json_number(j, "roots", g->graph.roots.list.count);
     as_json_number(j, "unread", g->graph.edges.unread);

@@ -41,8 +41,8 @@ void as_graph_print_head(const struct as_graph_snapshot *g);
 const char *as_graph_type_text(const struct as_graph_snapshot *g, uint32_t type, size_t columns,
                                char text[AS_GRAPH_NAME]);
 
-// The members that begin every answer: schema, target, exact, graph, warnings.
-void as_graph_put_head(struct as_json *j, const char *schema, const struct as_graph_snapshot *g);
+// The members that begin every answer behind its schema: version, target, exact, graph, warnings.
+void as_graph_put_head(struct as_json *j, const struct as_graph_snapshot *g);
 // The members "type" (demangled; null: not known) and "evidence".
 void as_graph_put_type(struct as_json *j, const struct as_graph_snapshot *g, uint32_t type);
 // The address of a node that `why` takes; AS_UNKNOWN for AS_NO_NODE.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/json.h"
 
+#include "cli/enum_names.h"
 #include "cli/humanize.h"
+#include "config.h"
 #include "target/target.h"
 
 #include <inttypes.h>
@@ -96,15 +98,6 @@ void as_json_number(struct as_json *j, const char *key, uint64_t number)
     fprintf(j->out, "%" PRIu64, number);
 }
 
-void as_json_numbers(struct as_json *j, const void *record, const struct as_json_field *fields, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)record + fields[i].offset, sizeof value);
-        as_json_number(j, fields[i].key, value);
-    }
-}
-
 void as_json_address(struct as_json *j, const char *key, uint64_t address)
 {
     if (address == AS_UNKNOWN) {
@@ -142,4 +135,32 @@ void as_json_null(struct as_json *j, const char *key)
 {
     member(j, key);
     fprintf(j->out, "null");
+}
+
+void as_json_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes)
+{
+    as_json_object(j, key);
+    as_json_number(j, "count", count);
+    as_json_number(j, "bytes", bytes);
+    as_json_object_end(j);
+}
+
+struct as_json as_json_begin(const char *schema)
+{
+    struct as_json j = {.out = stdout, .empty = true};
+    as_json_object(&j, NULL);
+    as_json_string(&j, "schema", schema);
+    return j;
+}
+
+void as_json_snapshot(struct as_json *j, const struct as_view *v)
+{
+    as_json_string(j, "version", AS_VERSION);
+    as_json_time(j, "time", v->meta->time_ns);
+    as_json_object(j, "target");
+    as_json_string(j, "kind", as_target_kind_name(v->meta->target_kind));
+    as_json_number(j, "pid", v->meta->pid ? v->meta->pid : AS_UNKNOWN);
+    as_json_text(j, "comm", v->meta->comm, sizeof v->meta->comm);
+    as_json_object_end(j);
+    as_json_string(j, "mode", as_mode_name(v->meta->mode));
 }

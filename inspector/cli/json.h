@@ -3,6 +3,8 @@
 // `key` is NULL inside an array.
 #pragma once
 
+#include "model/view.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,16 +26,6 @@ void as_json_text(struct as_json *j, const char *key, const char *text, size_t m
 void as_json_string(struct as_json *j, const char *key, const char *text);
 // An integer; AS_UNKNOWN gives null.
 void as_json_number(struct as_json *j, const char *key, uint64_t number);
-// 64-bit fields of a record as numbers, in the order of the table; a field's key is its name in the format (dump/format.h).
-struct as_json_field {
-    const char *key;
-    size_t offset;
-};
-#define AS_JSON_FIELD(record, field)                                                                                   \
-    {                                                                                                                  \
-#field, offsetof(struct record, field)                                                                         \
-    }
-void as_json_numbers(struct as_json *j, const void *record, const struct as_json_field *fields, size_t count);
 // "0x…"; AS_UNKNOWN gives null.
 void as_json_address(struct as_json *j, const char *key, uint64_t address);
 // Nanoseconds as milliseconds with three decimals; AS_UNKNOWN gives null.
@@ -42,3 +34,37 @@ void as_json_milliseconds(struct as_json *j, const char *key, uint64_t nanosecon
 void as_json_time(struct as_json *j, const char *key, uint64_t nanoseconds);
 void as_json_bool(struct as_json *j, const char *key, bool value);
 void as_json_null(struct as_json *j, const char *key);
+// An object {"count", "bytes"}.
+void as_json_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes);
+
+// A document on standard output, which says its schema first. It ends as an object does.
+struct as_json as_json_begin(const char *schema);
+// Its members on a snapshot: the version, the time, the target, the mode.
+void as_json_snapshot(struct as_json *j, const struct as_view *v);
+
+// --- Fields of a record (a pointer), each under its own name: at most 10 ---
+
+// As numbers; as addresses.
+#define AS_JSON_NUMBERS(j, record, ...) AS_JSON_EACH(as_json_number, j, record, __VA_ARGS__)
+#define AS_JSON_ADDRESSES(j, record, ...) AS_JSON_EACH(as_json_address, j, record, __VA_ARGS__)
+// An object of numbers.
+#define AS_JSON_OBJECT(j, key, record, ...)                                                                            \
+    do {                                                                                                               \
+        as_json_object(j, key);                                                                                        \
+        AS_JSON_NUMBERS(j, record, __VA_ARGS__);                                                                       \
+        as_json_object_end(j);                                                                                         \
+    } while (0)
+
+#define AS_JSON_EACH(put, j, record, ...)                                                                              \
+    AS_JSON_PICK(__VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )(put, j, record, __VA_ARGS__)
+#define AS_JSON_PICK(a, b, c, d, e, f, g, h, i, k, count, ...) AS_JSON_##count
+#define AS_JSON_1(put, j, record, field) put(j, #field, (record)->field)
+#define AS_JSON_2(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_1(put, j, record, __VA_ARGS__)
+#define AS_JSON_3(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_2(put, j, record, __VA_ARGS__)
+#define AS_JSON_4(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_3(put, j, record, __VA_ARGS__)
+#define AS_JSON_5(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_4(put, j, record, __VA_ARGS__)
+#define AS_JSON_6(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_5(put, j, record, __VA_ARGS__)
+#define AS_JSON_7(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_6(put, j, record, __VA_ARGS__)
+#define AS_JSON_8(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_7(put, j, record, __VA_ARGS__)
+#define AS_JSON_9(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_8(put, j, record, __VA_ARGS__)
+#define AS_JSON_10(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_9(put, j, record, __VA_ARGS__)

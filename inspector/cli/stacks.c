@@ -30,9 +30,7 @@ void as_stacks_put_modules(struct as_json *j, const struct as_view *v)
         as_json_object(j, NULL);
         as_json_string(j, "path", as_view_string(v, m->path));
         as_json_string(j, "build_id", as_view_string(v, m->build_id));
-        as_json_address(j, "start", m->start);
-        as_json_address(j, "end", m->end);
-        as_json_address(j, "bias", m->bias);
+        AS_JSON_ADDRESSES(j, m, start, end, bias);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -57,14 +55,6 @@ static void put_frame(struct as_json *j, struct as_stack_printing *p, const stru
         as_json_object_end(j);
     }
     as_json_array_end(j);
-    as_json_object_end(j);
-}
-
-void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes)
-{
-    as_json_object(j, key);
-    as_json_number(j, "count", count);
-    as_json_number(j, "bytes", bytes);
     as_json_object_end(j);
 }
 

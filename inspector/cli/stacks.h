@@ -39,7 +39,6 @@ struct as_stack_printing {
 void as_stacks_put_modules(struct as_json *j, const struct as_view *v);
 // All frames, and all stacks: each a frame and its caller's stack.
 void as_stacks_put_tree(struct as_json *j, struct as_stack_printing *p);
-void as_stacks_put_counts(struct as_json *j, const char *key, uint64_t count, uint64_t bytes);
 // An interpreter (AS_TRACE_PYTHON, AS_TRACE_RUBY) that is there, and whose frames are not known; its release as a dump has it, 0: there
 // is none.
 void as_stacks_put_unknown(struct as_json *j, uint32_t language, uint32_t release);

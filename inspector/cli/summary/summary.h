@@ -16,8 +16,6 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 bool as_summary_text(const struct as_view *v, char **text, size_t *size, struct as_error *err);
 
 struct as_json;
-// A member {"count", "bytes"}; `key` as of as_json_object.
-void as_summary_tally(struct as_json *j, const char *key, struct as_tally tally);
 // The members "ruby" and "runtimes": the heaps that runtimes keep for themselves.
 void as_summary_runtimes(struct as_json *j, const struct as_view *v);
 // The member "graph": who holds most; null for a snapshot without a graph.

@@ -27,15 +27,6 @@ static void offer(struct largest *l, uint64_t index, uint64_t value)
     l->value[at] = value;
 }
 
-static void put_pins(struct as_json *j, const struct as_pinned *pinned)
-{
-    as_json_object(j, "pinned");
-    as_json_number(j, "pages", pinned->pages);
-    as_json_number(j, "stranded", pinned->stranded);
-    as_json_number(j, "part", pinned->part);
-    as_json_object_end(j);
-}
-
 static void put_type(struct as_json *j, const struct as_view *v, uint32_t type)
 {
     const struct as_graph_type_record *t = type < v->graph_type_count ? &v->graph_types[type] : NULL;
@@ -82,10 +73,8 @@ static void put_types(struct as_json *j, const struct as_view *v)
         const struct as_graph_type_record *t = &v->graph_types[l.index[i]];
         as_json_object(j, NULL);
         put_type(j, v, (uint32_t)l.index[i]);
-        as_json_number(j, "count", t->count);
-        as_json_number(j, "bytes", t->bytes);
-        as_json_number(j, "retained", t->retained);
-        put_pins(j, &t->pinned);
+        AS_JSON_NUMBERS(j, t, count, bytes, retained);
+        AS_JSON_OBJECT(j, "pinned", &t->pinned, pages, stranded, part);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -101,7 +90,7 @@ static void put_owners(struct as_json *j, const struct as_view *v)
         as_json_object(j, NULL);
         put_owner(j, v, (uint32_t)l.index[i]);
         as_json_number(j, "retained", l.value[i]);
-        put_pins(j, &v->graph_owners[l.index[i]].pinned);
+        AS_JSON_OBJECT(j, "pinned", &v->graph_owners[l.index[i]].pinned, pages, stranded, part);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -141,9 +130,8 @@ static void put_page_users(struct as_json *j, const struct as_view *v)
         as_json_object(j, NULL);
         put_type(j, v, h->type);
         put_owner(j, v, h->owner);
-        as_json_number(j, "count", h->count);
-        as_json_number(j, "bytes", h->bytes);
-        put_pins(j, &h->pinned);
+        AS_JSON_NUMBERS(j, h, count, bytes);
+        AS_JSON_OBJECT(j, "pinned", &h->pinned, pages, stranded, part);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -166,15 +154,13 @@ void as_summary_graph(struct as_json *j, const struct as_view *v)
     const struct as_graph_record *g = &v->graph[0];
     as_json_object(j, "graph");
     as_json_bool(j, "exact", g->flags & AS_GRAPH_EXACT);
-    as_json_number(j, "chunks", g->chunks);
-    as_json_number(j, "bytes", g->bytes);
-    as_summary_tally(j, "objects", (struct as_tally){g->objects, g->object_bytes});
+    AS_JSON_NUMBERS(j, g, chunks, bytes);
+    as_json_counts(j, "objects", g->objects, g->object_bytes);
     as_json_number(j, "typed", typed_bytes(v));
-    as_json_number(j, "reached", g->reached);
-    as_json_number(j, "unreached", g->unreached);
-    as_summary_tally(j, "direct", g->direct);
-    as_summary_tally(j, "indirect", g->indirect);
-    as_summary_tally(j, "suspects", g->suspects);
+    AS_JSON_NUMBERS(j, g, reached, unreached);
+    AS_JSON_OBJECT(j, "direct", &g->direct, count, bytes);
+    AS_JSON_OBJECT(j, "indirect", &g->indirect, count, bytes);
+    AS_JSON_OBJECT(j, "suspects", &g->suspects, count, bytes);
     put_types(j, v);
     put_owners(j, v);
     put_several(j, v);

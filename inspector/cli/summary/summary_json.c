@@ -9,31 +9,6 @@
 
 #include <string.h>
 
-// A record's numbers in runs.
-static const struct as_json_field tunables[] = {
-    AS_JSON_FIELD(as_malloc_record, trim_threshold), AS_JSON_FIELD(as_malloc_record, top_pad),
-    AS_JSON_FIELD(as_malloc_record, mmap_threshold), AS_JSON_FIELD(as_malloc_record, arena_max),
-    AS_JSON_FIELD(as_malloc_record, arena_test),     AS_JSON_FIELD(as_malloc_record, no_dyn_threshold),
-    AS_JSON_FIELD(as_malloc_record, tcache_count),   AS_JSON_FIELD(as_malloc_record, tcache_max_bytes),
-    AS_JSON_FIELD(as_malloc_record, thp_pagesize),   AS_JSON_FIELD(as_malloc_record, hp_pagesize),
-};
-static const struct as_json_field sum_fields[] = {
-    AS_JSON_FIELD(as_ledger_sums, resident),       AS_JSON_FIELD(as_ledger_sums, known),
-    AS_JSON_FIELD(as_ledger_sums, used),           AS_JSON_FIELD(as_ledger_sums, cached),
-    AS_JSON_FIELD(as_ledger_sums, scattered),      AS_JSON_FIELD(as_ledger_sums, free_pages),
-    AS_JSON_FIELD(as_ledger_sums, free),           AS_JSON_FIELD(as_ledger_sums, not_malloc),
-    AS_JSON_FIELD(as_ledger_sums, deep_trim_adds),
-};
-#define COUNT(table) (sizeof(table) / sizeof(table)[0])
-
-static void put_run(struct as_json *j, const char *key, const void *record, const struct as_json_field *fields,
-                    size_t count)
-{
-    as_json_object(j, key);
-    as_json_numbers(j, record, fields, count);
-    as_json_object_end(j);
-}
-
 // An empty string of the dump means that there was nothing to tell.
 static void put_target(struct as_json *j, const struct as_view *v, bool from_dump)
 {
@@ -81,8 +56,7 @@ static void put_allocator(struct as_json *j, const struct as_view *v)
     as_json_string(j, "glibc", as_string_or_null(v, m->version));
     as_json_string(j, "layout_source", as_source_name(m->layout_source));
     as_json_string(j, "layout_versions", as_string_or_null(v, m->layout_versions));
-    as_json_address(j, "main_arena", m->main_arena);
-    as_json_address(j, "mp", m->mp);
+    AS_JSON_ADDRESSES(j, m, main_arena, mp);
     as_json_number(j, "heap_max_size", m->heap_max_size);
     put_not_glibc(j, v);
     as_json_object_end(j);
@@ -93,7 +67,8 @@ static void put_tunables(struct as_json *j, const struct as_malloc_record *m)
 {
     struct as_malloc_record none;
     memset(&none, 0xff, sizeof none);
-    put_run(j, "tunables", m ? m : &none, tunables, COUNT(tunables));
+    AS_JSON_OBJECT(j, "tunables", m ? m : &none, trim_threshold, top_pad, mmap_threshold, arena_max, arena_test,
+                   no_dyn_threshold, tcache_count, tcache_max_bytes, thp_pagesize, hp_pagesize);
 }
 
 static void put_lost(struct as_json *j, const struct as_malloc_record *m)
@@ -121,11 +96,8 @@ static void put_mallocs(struct as_json *j, const struct as_view *v)
         as_json_string(j, "layout_source", as_source_name(m->layout_source));
         as_json_string(j, "layout_versions", as_string_or_null(v, m->layout_versions));
         as_json_bool(j, "proven", m->proven);
-        as_json_address(j, "main_arena", m->main_arena);
-        as_json_address(j, "mp", m->mp);
-        as_json_number(j, "heap_max_size", m->heap_max_size);
-        as_json_number(j, "n_mmaps", m->n_mmaps);
-        as_json_number(j, "mmapped_mem", m->mmapped_mem);
+        AS_JSON_ADDRESSES(j, m, main_arena, mp);
+        AS_JSON_NUMBERS(j, m, heap_max_size, n_mmaps, mmapped_mem);
         put_lost(j, m);
         put_tunables(j, m);
         as_json_object_end(j);
@@ -152,8 +124,7 @@ static void put_kernel(struct as_json *j, const struct as_view *v)
     for (uint64_t i = 0; i < v->mapping_count; i++)
         hugetlb = as_add(hugetlb, v->mappings[i].hugetlb);
     as_json_object(j, "kernel");
-    as_json_number(j, "rss", v->meta->rss);
-    as_json_number(j, "swap", v->meta->swap);
+    AS_JSON_NUMBERS(j, v->meta, rss, swap);
     as_json_number(j, "hugetlb", hugetlb);
     as_json_object_end(j);
 }
@@ -171,38 +142,28 @@ static void put_ledger(struct as_json *j, const struct as_ledger *rows)
         const char *key;
         enum as_row_kind kind;
     } parts[] = {{"ledger", AS_ROW_RESIDENT}, {"absent", AS_ROW_ABSENT}, {"forecast", AS_ROW_FORECAST}};
-    for (size_t i = 0; i < COUNT(parts); i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         as_json_object(j, parts[i].key);
         put_rows(j, rows, parts[i].kind);
         as_json_object_end(j);
     }
     put_rows(j, rows, AS_ROW_BESIDE);
     const struct as_ledger_sums sums = as_ledger_sum_up(rows);
-    put_run(j, "sums", &sums, sum_fields, COUNT(sum_fields));
+    AS_JSON_OBJECT(j, "sums", &sums, resident, known, used, cached, scattered, free_pages, free, not_malloc,
+                   deep_trim_adds);
 }
 
 static void put_chunks(struct as_json *j, const struct as_tallies *t)
 {
     as_json_object(j, "chunks");
-    as_summary_tally(j, "in_use", t->in_use);
-    as_summary_tally(j, "tcache", t->tcache);
-    as_summary_tally(j, "fastbin", t->fastbin);
-    as_summary_tally(j, "binned", t->binned);
-    as_summary_tally(j, "top", t->top);
-    as_summary_tally(j, "mmapped", t->mmapped);
+    AS_JSON_OBJECT(j, "in_use", &t->in_use, count, bytes);
+    AS_JSON_OBJECT(j, "tcache", &t->tcache, count, bytes);
+    AS_JSON_OBJECT(j, "fastbin", &t->fastbin, count, bytes);
+    AS_JSON_OBJECT(j, "binned", &t->binned, count, bytes);
+    AS_JSON_OBJECT(j, "top", &t->top, count, bytes);
+    AS_JSON_OBJECT(j, "mmapped", &t->mmapped, count, bytes);
     as_json_object_end(j);
 }
-
-static const struct as_json_field size_fields[] = {
-    AS_JSON_FIELD(as_largest_size, chunk_size),
-    AS_JSON_FIELD(as_largest_size, count),
-    AS_JSON_FIELD(as_largest_size, bytes),
-};
-static const struct as_json_field releasable_fields[] = {
-    AS_JSON_FIELD(as_releasable, end),
-    AS_JSON_FIELD(as_releasable, below),
-    AS_JSON_FIELD(as_releasable, arenas),
-};
 
 // What of the chunks in use and of the forecast a reader asks for first.
 static void put_evidence(struct as_json *j, const struct as_view *v)
@@ -211,11 +172,11 @@ static void put_evidence(struct as_json *j, const struct as_view *v)
     uint32_t count = as_largest_sizes(v, sizes);
     as_json_array(j, "largest_sizes");
     for (uint32_t i = 0; i < count; i++)
-        put_run(j, NULL, &sizes[i], size_fields, COUNT(size_fields));
+        AS_JSON_OBJECT(j, NULL, &sizes[i], chunk_size, count, bytes);
     as_json_array_end(j);
     as_json_number(j, "largest_mmapped", as_largest_mmapped(v));
     const struct as_releasable pages = as_releasable_pages(v);
-    put_run(j, "releasable", &pages, releasable_fields, COUNT(releasable_fields));
+    AS_JSON_OBJECT(j, "releasable", &pages, end, below, arenas);
 }
 
 static void put_threads(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads,
@@ -227,8 +188,7 @@ static void put_threads(struct as_json *j, const struct as_view *v, const struct
         as_json_object(j, NULL);
         as_json_number(j, "tid", t->tid);
         as_json_text(j, "name", t->name, sizeof t->name);
-        as_json_number(j, "tcache_count", t->tcache_count);
-        as_json_number(j, "tcache_bytes", t->tcache_bytes);
+        AS_JSON_NUMBERS(j, t, tcache_count, tcache_bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -248,9 +208,7 @@ static void put_arenas(struct as_json *j, const struct as_view *v, const struct 
         as_json_bool(j, "main", a->flags & AS_ARENA_MAIN);
         as_json_number(j, "malloc", a->malloc_index);
         as_json_number(j, "heaps", a->heap_count);
-        as_json_number(j, "system_mem", a->system_mem);
-        as_json_number(j, "max_system_mem", a->max_system_mem);
-        as_json_number(j, "attached_threads", a->attached_threads);
+        AS_JSON_NUMBERS(j, a, system_mem, max_system_mem, attached_threads);
         as_json_address(j, "top", a->top);
         as_json_bool(j, "noncontiguous", a->flags & AS_ARENA_NONCONTIGUOUS);
         as_json_bool(j, "corrupt", a->flags & AS_ARENA_CORRUPT);
@@ -275,8 +233,7 @@ static void put_pins(struct as_json *j, const struct as_view *v, const struct as
         as_json_number(j, "pages", s->pin_pages);
         as_json_number(j, "stranded", s->pin_stranded);
         as_json_number(j, "tails", s->tail_count);
-        as_json_number(j, "tail_bytes", s->tail_bytes);
-        as_json_number(j, "in_use", s->in_use);
+        AS_JSON_NUMBERS(j, s, tail_bytes, in_use);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -299,9 +256,7 @@ static void put_fill(struct as_json *j, const struct as_view *v, const char *nam
         }
         as_json_object(j, NULL);
         as_json_number(j, by_chunks ? "chunks_from" : "eighths_from", by_chunks ? chunks[k] : k);
-        as_json_number(j, "pages", sum.pages);
-        as_json_number(j, "in_use", sum.in_use);
-        as_json_number(j, "stranded", sum.stranded);
+        AS_JSON_NUMBERS(j, &sum, pages, in_use, stranded);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -318,14 +273,8 @@ static void put_stranded(struct as_json *j, const struct as_view *v, const struc
     put_fill(j, v, "by_chunks", true);
     put_fill(j, v, "by_share", false);
     as_json_array(j, "shared");
-    for (uint64_t i = 0; i < sharers->count; i++) {
-        const struct as_sharer_record *s = &v->sharers[sharers->order[i]];
-        as_json_object(j, NULL);
-        as_json_number(j, "chunk_size", s->chunk_size);
-        as_json_number(j, "places", s->places);
-        as_json_number(j, "stranded", s->stranded);
-        as_json_object_end(j);
-    }
+    for (uint64_t i = 0; i < sharers->count; i++)
+        AS_JSON_OBJECT(j, NULL, &v->sharers[sharers->order[i]], chunk_size, places, stranded);
     as_json_array_end(j);
     as_json_object_end(j);
 }

@@ -73,10 +73,7 @@ static void add_to_entry(struct mapping_entry *entry, const struct as_mapping_re
 
 static void put_rest(struct as_json *j, const struct largest_mappings *l)
 {
-    as_json_object(j, "rest");
-    as_json_number(j, "count", l->others);
-    as_json_number(j, "bytes", l->other_bytes);
-    as_json_object_end(j);
+    as_json_counts(j, "rest", l->others, l->other_bytes);
 }
 
 static void put_mapping(struct as_json *j, const struct as_view *v, const struct as_mappings_left *left, uint64_t index)
@@ -187,8 +184,7 @@ static void put_files(struct as_json *j, const struct as_view *v, const struct l
         as_json_object(j, NULL);
         as_json_string(j, "name", as_string_or_null(v, m->path));
         as_json_string(j, "row", as_row_words[l->shown[i].row].name);
-        as_json_number(j, "count", l->shown[i].count);
-        as_json_number(j, "bytes", l->shown[i].bytes);
+        AS_JSON_NUMBERS(j, &l->shown[i], count, bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);

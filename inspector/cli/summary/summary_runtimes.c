@@ -5,6 +5,8 @@
 #include "cli/summary/summary.h"
 #include "ledger/ledger.h"
 
+#include <string.h>
+
 static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     as_json_array(j, "size_classes");
@@ -12,12 +14,7 @@ static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_
         const struct as_size_class_record *c = &v->size_classes[i];
         if (c->runtime != runtime)
             continue;
-        as_json_object(j, NULL);
-        as_json_number(j, "size", c->size);
-        as_json_number(j, "pools", c->pools);
-        as_json_number(j, "in_use", c->in_use);
-        as_json_number(j, "free", c->free);
-        as_json_object_end(j);
+        AS_JSON_OBJECT(j, NULL, c, size, pools, in_use, free);
     }
     as_json_array_end(j);
 }
@@ -31,8 +28,7 @@ static void put_spaces(struct as_json *j, const struct as_view *v, uint32_t runt
             continue;
         as_json_object(j, NULL);
         as_json_string(j, "name", as_view_string(v, s->name));
-        as_json_number(j, "used", s->used);
-        as_json_number(j, "committed", s->committed);
+        AS_JSON_NUMBERS(j, s, used, committed);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -48,8 +44,7 @@ static void put_types(struct as_json *j, const struct as_view *v, uint32_t runti
         as_json_object(j, NULL);
         as_json_string(j, "name", as_string_or_null(v, t->name));
         as_json_address(j, "address", t->address != 0 ? t->address : AS_UNKNOWN);
-        as_json_number(j, "count", t->count);
-        as_json_number(j, "tracked", t->tracked);
+        AS_JSON_NUMBERS(j, t, count, tracked);
         as_json_number(j, "bytes", as_add(t->bytes, as_known(t->malloc_bytes)));
         as_json_number(j, "owned", as_add(t->owned_bytes, t->owned_malloc_bytes));
         as_json_number(j, "in_malloc", as_add(t->malloc_bytes, t->owned_malloc_bytes));
@@ -86,11 +81,9 @@ static void put_classes(struct as_json *j, const struct as_view *v, uint32_t run
         as_json_string(j, "kind", as_class_kind_name(c->kind));
         as_json_string(j, "type", as_string_or_null(v, v->types[c->type].name));
         as_json_address(j, "address", c->address != 0 ? c->address : AS_UNKNOWN);
-        as_json_number(j, "count", c->count);
-        as_json_number(j, "bytes", c->bytes);
+        AS_JSON_NUMBERS(j, c, count, bytes);
         as_json_number(j, "owned", c->owned_malloc_bytes);
-        as_json_number(j, "not_marked", c->not_marked);
-        as_json_number(j, "not_marked_bytes", c->not_marked_bytes);
+        AS_JSON_NUMBERS(j, c, not_marked, not_marked_bytes);
         as_json_object_end(j);
     }
     as_json_array_end(j);
@@ -105,8 +98,7 @@ static void put_objects(struct as_json *j, const struct as_view *v, uint32_t run
     }
     as_json_object(j, "objects");
     as_json_bool(j, "exact", r->objects == AS_OBJECTS_COUNTED);
-    as_json_number(j, "other_blocks", r->other_blocks);
-    as_json_number(j, "other_bytes", r->other_bytes);
+    AS_JSON_NUMBERS(j, r, other_blocks, other_bytes);
     put_types(j, v, runtime);
     put_classes(j, v, runtime);
     as_json_object_end(j);
@@ -186,6 +178,8 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
         sum.empty = as_add(sum.empty, region->empty);
         sum.empty_resident = as_add(sum.empty_resident, region->empty_resident);
     }
+    if (!found)
+        memset(&sum, 0xff, sizeof sum); // all unknown
     as_json_object(j, NULL);
     as_json_string(j, "runtime", as_runtime_name(r->kind));
     as_json_string(j, "part", as_runtime_part_name(r->kind));
@@ -196,14 +190,10 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "region_size", found ? r->region_size : AS_UNKNOWN);
     as_json_number(j, "pool_size", found ? r->pool_size : AS_UNKNOWN);
     as_json_number(j, "regions", found ? count : AS_UNKNOWN);
-    as_json_number(j, "size", found ? sum.size : AS_UNKNOWN);
-    as_json_number(j, "resident", found ? sum.resident : AS_UNKNOWN);
+    AS_JSON_NUMBERS(j, &sum, size, resident);
     as_json_number(j, "used", is_cpython ? AS_UNKNOWN : r->used);
     as_json_number(j, "committed", is_cpython ? AS_UNKNOWN : r->committed);
-    as_json_number(j, "in_use", found ? sum.in_use : AS_UNKNOWN);
-    as_json_number(j, "free", found ? sum.free : AS_UNKNOWN);
-    as_json_number(j, "empty", found ? sum.empty : AS_UNKNOWN);
-    as_json_number(j, "empty_resident", found ? sum.empty_resident : AS_UNKNOWN);
+    AS_JSON_NUMBERS(j, &sum, in_use, free, empty, empty_resident);
     put_size_classes(j, v, runtime);
     put_spaces(j, v, runtime);
     put_objects(j, v, runtime);
