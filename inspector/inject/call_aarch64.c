@@ -3,10 +3,8 @@
 // not, the frame that the restorer finds is the way back.
 #include "inject/call.h"
 
-#if defined(__aarch64__)
-
 #include "inject/call_write.h"
-#include "inject/sigreturn_frame_aarch64.h"
+#include "inject/sigreturn_frame.h"
 #include "target/process/clone/machine.h"
 #include "target/process/stop/aarch64.h"
 
@@ -83,7 +81,3 @@ bool as_call_restore(const struct as_call_setup *launch, const struct as_remote 
     struct iovec all = {(void *)(uintptr_t)launch->state, launch->state_size};
     return ptrace(PTRACE_SETREGSET, r->tid, launch->state_kind, &all) == 0;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

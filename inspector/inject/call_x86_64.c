@@ -3,8 +3,6 @@
 // so. If not, the frame that it finds next is the way back.
 #include "inject/call.h"
 
-#if defined(__x86_64__)
-
 #include "inject/call_write.h"
 #include "target/process/clone/machine.h"
 
@@ -106,7 +104,3 @@ bool as_call_restore(const struct as_call_setup *launch, const struct as_remote 
     struct iovec all = {(void *)(uintptr_t)launch->state, launch->state_size};
     return ptrace(PTRACE_SETREGSET, r->tid, launch->state_kind, &all) == 0;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

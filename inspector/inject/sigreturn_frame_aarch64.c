@@ -5,13 +5,10 @@
 //
 // SVE registers are in a record of their own, which the kernel takes at the thread's own vector length alone. What a thread has in
 // streaming mode or in ZA (SME) has no record here: such a thread is not used.
-#include "inject/sigreturn_frame_aarch64.h"
-
-#if defined(__aarch64__)
+#include "inject/sigreturn_frame.h"
 
 #include "target/process/stop/aarch64.h"
 
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -58,9 +55,6 @@ enum {
     END_SIZE = 16,
     RECORDS = 4096,        // bytes that the frame has for records
     NO_STACK_FLAGS = 0x40, // none that there are: the alternate stack stays as it is
-    ERRNO_SET_BITS = 11,
-    ERRNO_BITS = 32,
-    ERRNO_MOST = 1 + ERRNO_BITS - ERRNO_SET_BITS, // operations that it takes at most
 };
 static const size_t PLAIN_FRAME = sizeof(struct rt_frame) + sizeof(struct vector_record) + END_SIZE;
 
@@ -119,8 +113,7 @@ static struct rt_frame own_frame(const struct as_sigreturn_frame_wanted *w)
 }
 
 // The thread as it sets its errno, and returns to the restorer with the next frame. A frame of another thread's call, or one
-// without a thread that waits, could not do it: FUTEX_WAKE_OP sets a word whether or not anybody waits for it. A number takes 12
-// bits with a sign: the bits above are set one by one.
+// without a thread that waits, could not do it.
 static struct rt_frame errno_frame(const struct as_sigreturn_frame_wanted *w, uint64_t next, uint32_t operation)
 {
     struct rt_frame f = own_frame(w);
@@ -135,19 +128,6 @@ static struct rt_frame errno_frame(const struct as_sigreturn_frame_wanted *w, ui
     f.pstate &= ~(AS_PSTATE_BTYPE | AS_PSTATE_STEP | AS_PSTATE_FLAGS);
     f.mask = UINT64_MAX;
     return f;
-}
-
-static size_t errno_operations(int32_t value, uint32_t operations[ERRNO_MOST])
-{
-    enum { ARGUMENT_SHIFT = 12 };
-    uint32_t low = (uint32_t)value & ((1u << ERRNO_SET_BITS) - 1);
-    size_t count = 0;
-    operations[count++] = (uint32_t)FUTEX_OP_SET << 28 | low << ARGUMENT_SHIFT;
-    for (uint32_t i = ERRNO_SET_BITS; i < ERRNO_BITS; ++i) {
-        if ((uint32_t)value >> i & 1)
-            operations[count++] = (uint32_t)(FUTEX_OP_OR | FUTEX_OP_OPARG_SHIFT) << 28 | i << ARGUMENT_SHIFT;
-    }
-    return count;
 }
 
 // The last frame's wide registers: among its records where there is room, else behind them, as the kernel does.
@@ -191,14 +171,14 @@ static bool may_be_built(const struct as_sigreturn_frame_wanted *w, struct as_er
 bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_sigreturn_frame_wanted *w,
                               struct as_error *err)
 {
-    uint32_t operations[ERRNO_MOST];
-    size_t count = w->errno_at != 0 ? errno_operations(w->errno_value, operations) : 0;
+    uint32_t operations[AS_ERRNO_MOST];
+    size_t count = w->errno_at != 0 ? as_errno_operations(w->errno_value, operations) : 0;
     if (!may_be_built(w, err))
         return false;
     size_t last = PLAIN_FRAME + sizeof(struct extra_record) + wide_record_size(w);
     out->size = round_up(count * PLAIN_FRAME + last);
-    _Static_assert((ERRNO_MOST + 1) * 1136 + 48 + 16 + 32 * AS_SVE_MOST_VECTOR + 17 * AS_SVE_MOST_VECTOR / 8 + 32 <
-                       AS_FRAME_ROOM,
+    _Static_assert((AS_ERRNO_MOST + 1) * 1136 + 48 + 16 + 32 * AS_SVE_MOST_VECTOR + 17 * AS_SVE_MOST_VECTOR / 8 + 32 <
+                       AS_FRAME_MOST,
                    "the largest fits");
     uint64_t at = w->top - out->size;
     memset(out->bytes, 0, out->size);
@@ -213,7 +193,3 @@ bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_si
     put_last_records(to + sizeof f, at + sizeof f, w);
     return true;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

@@ -10,10 +10,7 @@
 // sets it to what it is when not in use.
 #include "inject/sigreturn_frame.h"
 
-#if defined(__x86_64__)
-
 #include <cpuid.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -56,9 +53,6 @@ enum {
     RESTART_BLOCK = 516,
     INSTRUCTION = 2, // bytes of `syscall`
     PLAIN_FLAGS = 0x202,
-    ERRNO_SET_BITS = 11,
-    ERRNO_BITS = 32,
-    ERRNO_MOST = 1 + ERRNO_BITS - ERRNO_SET_BITS, // operations that it takes at most
 };
 
 void as_xsave_layout_read(struct as_xsave_layout *out)
@@ -180,21 +174,6 @@ static struct rt_context own_context(const struct as_sigreturn_frame_wanted *w, 
     return c;
 }
 
-// Memory of its own is what a thread can change in one system call by futex's FUTEX_WAKE_OP, which sets a word whether or not
-// anybody waits for it. A number takes 12 bits with a sign: the bits above are set one by one.
-static size_t errno_operations(int32_t value, uint32_t operations[ERRNO_MOST])
-{
-    enum { ARGUMENT_SHIFT = 12 };
-    uint32_t low = (uint32_t)value & ((1u << ERRNO_SET_BITS) - 1);
-    size_t count = 0;
-    operations[count++] = (uint32_t)FUTEX_OP_SET << 28 | low << ARGUMENT_SHIFT;
-    for (uint32_t i = ERRNO_SET_BITS; i < ERRNO_BITS; ++i) {
-        if ((uint32_t)value >> i & 1)
-            operations[count++] = (uint32_t)(FUTEX_OP_OR | FUTEX_OP_OPARG_SHIFT) << 28 | i << ARGUMENT_SHIFT;
-    }
-    return count;
-}
-
 // A context before the last: the thread as it makes that call, and returns to the restorer.
 static struct rt_context errno_context(const struct as_sigreturn_frame_wanted *w, uint64_t state_at, uint64_t stack,
                                        uint32_t operation)
@@ -218,8 +197,8 @@ bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_si
                               struct as_error *err)
 {
     struct own_state own;
-    uint32_t operations[ERRNO_MOST];
-    size_t count = w->errno_at != 0 ? errno_operations(w->errno_value, operations) : 0;
+    uint32_t operations[AS_ERRNO_MOST];
+    size_t count = w->errno_at != 0 ? as_errno_operations(w->errno_value, operations) : 0;
     if (w->way->pop_argument == 0 || w->way->syscall_return == 0 || w->way->restorer == 0)
         return as_fail(err, AS_UNSUPPORTED,
                        "its libc lacks the code by which the thread would resume by itself if arenadump were killed "
@@ -248,7 +227,3 @@ bool as_sigreturn_frame_build(struct as_sigreturn_frame *out, const struct as_si
     out->size = w->top - begin;
     return true;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

@@ -4,8 +4,6 @@
 // known by its first record, which is always that of the V registers, and by the restorer's address somewhere below.
 #include "inject/thread_safety_arch.h"
 
-#if defined(__aarch64__)
-
 #include "target/process/clone/machine.h"
 #include "target/process/stop/aarch64.h"
 
@@ -94,7 +92,3 @@ bool as_is_unfit(pid_t tid, char *why, size_t why_size)
         return false;
     return true;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

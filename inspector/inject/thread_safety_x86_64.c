@@ -3,8 +3,6 @@
 // back to.
 #include "inject/thread_safety_arch.h"
 
-#if defined(__x86_64__)
-
 #include "target/process/clone/machine.h"
 
 #include <string.h>
@@ -50,7 +48,3 @@ bool as_is_unfit(pid_t tid, char *why, size_t why_size)
         why[0] = '\0';
     return false;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

@@ -47,6 +47,8 @@ end
 # mkmf names an object after its file's last part; the inspector has some names twice, so its objects are named after both.
 def inspector_objects
   sources = PARTS.flat_map { |part| Dir.glob("#{part}/**/*.c", base: INSPECTOR).sort }
+  others = /_(?!#{RbConfig::CONFIG["host_cpu"]})(x86_64|aarch64)\.c\z/
+  sources.reject! { |source| source.match?(others) }
   (sources - LEFT_OUT + SINGLE).to_h { |source| [source.tr("/", "_").sub(/c\z/, "o"), source] }
 end
 

@@ -11,8 +11,6 @@
 #include "target/process/clone/machine.h"
 #include "target/process/stop/aarch64.h"
 
-#if defined(__aarch64__)
-
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
@@ -161,7 +159,3 @@ bool as_machine_result(const struct as_remote *r, int64_t *result)
     *result = (int64_t)regs.regs[0];
     return true;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

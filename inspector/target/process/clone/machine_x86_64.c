@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "target/process/clone/machine.h"
 
-#if defined(__x86_64__)
-
 #include <elf.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -72,7 +70,3 @@ bool as_machine_result(const struct as_remote *r, int64_t *result)
     *result = (int64_t)regs.rax;
     return true;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

@@ -7,8 +7,6 @@
 #include "target/process/stop/aarch64.h"
 #include "target/process/stop/registers.h"
 
-#if defined(__aarch64__)
-
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
@@ -163,7 +161,3 @@ void as_registers_replace_result(pid_t tid, enum as_replacement result)
     (void)tid;
     (void)result;
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif

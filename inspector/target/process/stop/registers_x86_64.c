@@ -3,8 +3,6 @@
 #include "target/process/read/live_process.h"
 #include "target/process/stop/registers.h"
 
-#if defined(__x86_64__)
-
 #include <elf.h>
 #include <errno.h>
 #include <stddef.h>
@@ -87,7 +85,3 @@ void as_registers_replace_result(pid_t tid, enum as_replacement result)
 {
     ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rax), (long)result);
 }
-
-#else
-typedef int as_nothing_here; // ISO C wants something
-#endif
