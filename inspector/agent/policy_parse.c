@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Reads $ARENASCOPE_TRIM.
 #include "agent/policy.h"
-#include "target/procfs.h"
+#include "base/amount.h"
 
 #include <stddef.h>
-#include <stdio.h>
+#include <string.h>
 
-// The tables have no pointers in them: each would be a relocation, and a word that the loader writes, besides.
-struct unit {
-    char name[8];
-    uint64_t factor; // 0: the end
-};
-static const struct unit times[] = {{"ns", 1},          {"us", 1000},         {"ms", 1000000}, {"s", 1000000000},
-                                    {"m", 60000000000}, {"h", 3600000000000}, {"", 0}};
-static const struct unit sizes[] = {
-    {"", 1}, {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {"T", UINT64_C(1) << 40},
-    {"", 0}};
-static const struct unit numbers[] = {{"", 1}, {"%", 1}, {"", 0}};
+static const struct as_unit times[] = {{"ns", 1},          {"us", 1000},         {"ms", 1000000}, {"s", 1000000000},
+                                       {"m", 60000000000}, {"h", 3600000000000}, {"", 0}};
+static const struct as_unit numbers[] = {{"", 1}, {"%", 1}, {"", 0}};
 
 enum unit_kind { TIME, SIZE, NUMBER };
 
-static const struct unit *units_of(enum unit_kind kind)
+static const struct as_unit *units_of(enum unit_kind kind)
 {
-    return kind == TIME ? times : kind == SIZE ? sizes : numbers;
+    return kind == TIME ? times : kind == SIZE ? as_size_units : numbers;
 }
 
 #define FIELD(name) offsetof(struct arenascope_policy, name)
@@ -42,29 +34,6 @@ static const struct {
     {"max-hold", TIME, FIELD(trim.max_hold), 1},
 };
 
-// A number and its unit, "64M"; with a fraction, "0.5s".
-static bool read_value(const char *text, size_t length, const struct unit *units, uint64_t *value)
-{
-    const char *end = text + length;
-    const char *at = text;
-    uint64_t whole = as_parse_decimal(&at, end);
-    uint64_t part = 0;
-    uint64_t scale = 1;
-    if (at == text || whole == UINT64_MAX)
-        return false;
-    if (at < end && *at == '.')
-        for (at++; at < end && *at >= '0' && *at <= '9' && scale < 1000000; at++, scale *= 10)
-            part = part * 10 + (uint64_t)(*at - '0');
-    size_t left = (size_t)(end - at);
-    for (; units->factor; units++) {
-        if (strlen(units->name) != left || memcmp(units->name, at, left) != 0)
-            continue;
-        return !__builtin_mul_overflow(whole, units->factor, value) &&
-               !__builtin_add_overflow(*value, part * (units->factor / scale), value);
-    }
-    return false;
-}
-
 static bool read_word(const char *text, size_t length, struct arenascope_policy *out, struct as_error *err)
 {
     const char *equals = memchr(text, '=', length);
@@ -77,7 +46,7 @@ static bool read_word(const char *text, size_t length, struct arenascope_policy 
     for (size_t i = 0; equals && i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].name) != name || memcmp(words[i].name, text, name) != 0)
             continue;
-        if (!read_value(equals + 1, length - name - 1, units_of(words[i].units), &value))
+        if (!as_amount_read(equals + 1, length - name - 1, units_of(words[i].units), &value))
             return as_fail(err, AS_USAGE, "ARENASCOPE_TRIM: '%.*s' is not %s", (int)length, text,
                            words[i].units == TIME   ? "a time (5ms, 0.5s, 2m)"
                            : words[i].units == SIZE ? "a size (64M, 1.5G)"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/options.h"
 
+#include "base/amount.h"
 #include "cli/enum_names.h"
 #include "libc/libc.h"
 #include "png/palette.h"
@@ -69,33 +70,22 @@ static bool read_mode(const struct option_row *row, const char *text, void *fiel
 // "50ms", "1s", "0.5s", "200us".
 static bool read_duration(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
-    static const struct {
-        const char *name;
-        double ns;
-    } units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-    char *end;
-    double value = strtod(text, &end);
-    for (size_t i = 0; *text >= '0' && *text <= '9' && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].name) != 0 || value * units[i].ns < 1 || value * units[i].ns > 3600e9)
-            continue;
-        *(uint64_t *)field = (uint64_t)(value * units[i].ns);
-        return true;
-    }
-    return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", row->name,
-                   text);
+    static const struct as_unit units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"", 0}};
+    uint64_t value;
+    if (!as_amount_read(text, strlen(text), units, &value) || value == 0 || value > UINT64_C(3600000000000))
+        return as_fail(err, AS_USAGE, "--%s '%s': give a time such as 5ms, 0.5s or 200us, at most an hour", row->name,
+                       text);
+    *(uint64_t *)field = value;
+    return true;
 }
 
 // "512M", "2G": bytes.
 static bool read_size(const struct option_row *row, const char *text, void *field, struct as_error *err)
 {
-    static const char units[] = "KMG";
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (*text < '0' || *text > '9' || (*end && (!unit || end[1])) || value == 0 || value > UINT64_MAX >> 10 >> shift)
+    uint64_t value;
+    if (!as_amount_read(text, strlen(text), as_size_units, &value) || value == 0 || value > UINT64_MAX >> 10)
         return as_fail(err, AS_USAGE, "--%s '%s': give bytes, such as 512M or 2G", row->name, text);
-    *(uint64_t *)field = (uint64_t)value << shift;
+    *(uint64_t *)field = value;
     return true;
 }
 

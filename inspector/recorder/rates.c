@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "recorder/recorder.h"
 
+#include "base/amount.h"
+
 #include <string.h>
 
 enum { DEFAULT_PAGES = 6, MAX_PAGES = 16 };
@@ -12,20 +14,9 @@ enum { DEFAULT_PAGES = 6, MAX_PAGES = 16 };
 #define WHOLE_PAGES 65536               // of any processor's
 #define MOST_MEMORY (UINT64_C(4) << 30) // the reader believes no more
 
-// A number with K, M or G behind it; ends at `end`.
 static bool read_number(const char *at, const char *end, uint64_t *value)
 {
-    *value = 0;
-    const char *first = at;
-    for (; at < end && *at >= '0' && *at <= '9' && *value < UINT64_C(1) << 40; at++)
-        *value = *value * 10 + (uint64_t)(*at - '0');
-    if (at == first)
-        return false;
-    unsigned shift = at == end ? 0 : *at == 'K' ? 10 : *at == 'M' ? 20 : *at == 'G' ? 30 : 64;
-    if (shift == 64 || *value > UINT64_MAX >> shift)
-        return false;
-    *value <<= shift;
-    return at == end || at + 1 == end;
+    return as_amount_read(at, (size_t)(end - at), as_size_units, value);
 }
 
 // How pages were said to be chosen.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reads $ARENASCOPE_DUMP_AT: the conditions of `arenascope watch --dump-at`, and its limits.
 #include "agent/preload/dump_at.h"
+#include "base/amount.h"
 #include "model/enums.h"
-#include "target/procfs.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -13,28 +13,14 @@
 #define LEAST_MOST (UINT64_C(1) << 20)
 enum { DEFAULT_KEEP = 8, MOST_KEEP = 10000 };
 
-// A number that one of these letters may multiply: 64M.
-static bool read_amount(const char *text, size_t length, const char *letters, const uint64_t *factors, uint64_t *out)
-{
-    const char *at = text;
-    uint64_t number = as_parse_decimal(&at, text + length);
-    const char *letter = at + 1 == text + length ? strchr(letters, *at) : NULL;
-    if (at == text || number == 0 || (at < text + length && !letter))
-        return false;
-    return !__builtin_mul_overflow(number, letter ? factors[letter - letters] : 1, out);
-}
+static const struct as_unit numbers[] = {{"", 1}, {"", 0}};
+static const struct as_unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"", 0}};
+static const struct as_unit times[] = {{"", SECOND},         {"s", SECOND},         {"m", 60 * SECOND},
+                                       {"h", 3600 * SECOND}, {"d", 86400 * SECOND}, {"", 0}};
 
-static bool read_size(const char *text, size_t length, uint64_t *out)
+static bool read_amount(const char *text, size_t length, const struct as_unit *units, uint64_t *out)
 {
-    static const uint64_t factors[] = {1 << 10, 1 << 20, 1 << 30};
-    return read_amount(text, length, "KMG", factors, out);
-}
-
-// In nanoseconds; of a number alone, seconds.
-static bool read_time(const char *text, size_t length, uint64_t *out)
-{
-    static const uint64_t factors[] = {1, 60, 3600, 86400};
-    return read_amount(text, length, "smhd", factors, out) && !__builtin_mul_overflow(*out, SECOND, out);
+    return as_amount_read(text, length, units, out) && *out != 0;
 }
 
 static bool begins_with_word(const char *text, size_t length, const char *word, const char **value, size_t *left)
@@ -64,17 +50,17 @@ static bool read_word(const char *text, size_t length, struct as_dump_wish *wish
     if (length == 4 && memcmp(text, "peak", 4) == 0)
         return add_condition(wish, AS_DUMP_PEAK, 0);
     if (begins_with_word(text, length, "+", &value, &left))
-        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_GROWTH, n);
+        return read_amount(value, left, sizes, &n) && add_condition(wish, AS_DUMP_GROWTH, n);
     if (begins_with_word(text, length, "rss=", &value, &left))
-        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_RSS, n);
+        return read_amount(value, left, sizes, &n) && add_condition(wish, AS_DUMP_RSS, n);
     if (begins_with_word(text, length, "allocated=", &value, &left))
-        return read_size(value, left, &n) && add_condition(wish, AS_DUMP_ALLOCATED, n);
+        return read_amount(value, left, sizes, &n) && add_condition(wish, AS_DUMP_ALLOCATED, n);
     if (begins_with_word(text, length, "every=", &value, &left))
-        return read_time(value, left, &wish->every);
+        return read_amount(value, left, times, &wish->every);
     if (begins_with_word(text, length, "keep=", &value, &left))
-        return read_amount(value, left, "", NULL, &wish->keep) && wish->keep <= MOST_KEEP;
+        return read_amount(value, left, numbers, &wish->keep) && wish->keep <= MOST_KEEP;
     if (begins_with_word(text, length, "dumps-size=", &value, &left))
-        return read_size(value, left, &wish->most) && wish->most >= LEAST_MOST;
+        return read_amount(value, left, sizes, &wish->most) && wish->most >= LEAST_MOST;
     return false;
 }
 
