@@ -5,7 +5,6 @@
 // On "clone" it makes one raw clone() of itself (fork without libc's atfork work) and prints how long the call took, in
 // nanoseconds: the limit for the pause of a snapshot, as the target itself would pay it.
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { RUNS = 20, FRAMES = 36, TURNS = 2000, ENTRIES = 4096 };
 

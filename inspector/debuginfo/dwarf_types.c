@@ -9,7 +9,6 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {

@@ -10,15 +10,10 @@
 #include "target/process/stop/pending.h"
 #include "target/process/stop/registers.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STEP_NS UINT64_C(1000000) // between two snapshots of whether a call takes long

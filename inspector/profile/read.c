@@ -9,7 +9,6 @@
 #include "profile/stacks.h"
 #include "profile/thread_shares.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { MOST_OBJECTS = 4096 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/stacks.h"
 
-#include <stddef.h>
-
 #define FRAME_KEY (UINT64_C(1) << 63) // no address and no module's index has this bit
 
 static uint32_t frame_record(struct as_profile_stacks *s, uint64_t frame, struct as_error *err)

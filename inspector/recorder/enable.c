@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>

@@ -6,7 +6,6 @@
 #include "target/target.h"
 
 #include <elf.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 

@@ -6,7 +6,6 @@
 #include "runtimes/ruby_transient.h"
 
 #include "base/align.h"
-#include "runtimes/ruby.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
 #include "runtimes/finder.h"
 
 #include "base/align.h"
-#include "runtimes/elf_object.h"
 #include "runtimes/regions.h"
 
 #include <inttypes.h>

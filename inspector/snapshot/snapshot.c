@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

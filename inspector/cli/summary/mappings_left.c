@@ -4,7 +4,6 @@
 #include "cli/humanize.h"
 #include "ledger/ledger.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

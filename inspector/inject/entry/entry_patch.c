@@ -7,7 +7,6 @@
 #include "target/process/stop/quiesce.h"
 #include "target/process/stop/registers.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

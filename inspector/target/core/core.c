@@ -5,7 +5,6 @@
 #include "target/paths.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -4,8 +4,6 @@
 // processes of the cgroup, nor against what the target allocates meanwhile: clone_watch.c is.
 #include "target/process/clone/clone_room.h"
 
-#include <stdio.h>
-
 // What else the kernel charges for a clone, beside its page tables: the process itself, and what describes a mapping.
 #define KERNEL_BYTES UINT64_C(262144)
 #define KERNEL_BYTES_PER_MAPPING UINT64_C(1024)

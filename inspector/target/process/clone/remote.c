@@ -6,15 +6,11 @@
 #include "target/process/stop/pending.h"
 #include "target/process/stop/registers.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 // The kernel's interface, which older headers lack (linux/ptrace.h).

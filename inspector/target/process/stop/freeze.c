@@ -10,7 +10,6 @@
 #include "target/process/stop/syscall_stop.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
