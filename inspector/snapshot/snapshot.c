@@ -200,7 +200,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
         left = as_target_brought_back(t);
     }
     // The target may run on: what is left is arithmetic.
-    t->ops->stop.resume(t);
+    as_target_resume(t);
     if (ok) {
         if (left > 0)
             as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
@@ -345,7 +345,7 @@ static bool attempt(struct as_target *t, struct prepared *p, const struct as_sna
     uint64_t before = now_of_clock(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
     ok = ok && take(t, p, plan, chunks, options, out, err);
-    t->ops->stop.resume(t);
+    as_target_resume(t);
     if (ok) {
         out->meta.read_ns = now_of_clock(CLOCK_MONOTONIC) - before;
         out->meta.pause_ns = plan->stood_ns + (stopped ? t->stop.duration_ns : 0);

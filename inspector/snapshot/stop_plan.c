@@ -157,10 +157,10 @@ bool as_stop_plan_catch(struct as_target *t, struct as_malloc *m, const struct a
                         struct as_stop_plan *plan, struct as_error *err)
 {
     if (as_target_is_self(t))
-        return t->ops->stop.stop(t, err);
+        return true;
     if (t->kind == AS_TARGET_CORE) {
         plan->locked = as_arenas_locked(t, m) || is_in_malloc(t, m);
-        return t->ops->stop.stop(t, err);
+        return true;
     }
     struct as_range code[MAX_LIBCS];
     struct as_range around[MAX_LIBCS];

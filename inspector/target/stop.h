@@ -24,8 +24,8 @@ enum as_stop_outcome {
 
 // What a backend provides.
 struct as_stop_ops {
-    // Stops every thread (freeze) and reads mappings and threads anew; resume undoes it. Both no-ops for cores, and
-    // for ourselves. After stop: t->threads have tp, sp, pc.
+    // Stops every thread (freeze) and reads mappings and threads anew; resume undoes it. NULL for cores, and for
+    // ourselves. After stop: t->threads have tp, sp, pc.
     bool (*stop)(struct as_target *t, struct as_error *err);
     void (*resume)(struct as_target *t);
     // As stop, but at a time when no thread is in the middle of critical code, if such a time comes soon: see

@@ -5,7 +5,7 @@ void as_target_close(struct as_target *t)
 {
     if (!t)
         return;
-    t->ops->stop.resume(t);
+    as_target_resume(t);
     as_vec_free(&t->residency.runs);
     as_vec_free(&t->residency.fetched);
     as_vec_free(&t->in_place.ranges);

@@ -82,6 +82,12 @@ static inline bool as_target_is_self(const struct as_target *t)
 // Resumes first if need be. NULL is allowed.
 void as_target_close(struct as_target *t);
 
+static inline void as_target_resume(struct as_target *t)
+{
+    if (t->ops->stop.resume)
+        t->ops->stop.resume(t);
+}
+
 static inline const char *as_mapping_path(const struct as_target *t, const struct as_mapping *m)
 {
     return as_strings_at(&t->strings, m->path);

@@ -591,7 +591,7 @@ static void test_self(void)
     struct as_error err = {0};
     struct as_target *t = as_target_open_self(true, &err);
     CHECK(t, "%s", err.text);
-    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && t->ops->stop.stop(t, &err) && !t->stop.active);
+    CHECK(t->kind == AS_TARGET_SELF && t->pid == getpid() && !t->ops->stop.stop && !t->stop.active);
     uint64_t start = (uintptr_t)area;
     uint8_t *pages = residency_of(t, start, start + 8 * page);
     for (size_t i = 0; i < 8; ++i)

@@ -97,17 +97,6 @@ static int core_open_file(struct as_target *t, const struct as_mapping *m, struc
     return given;
 }
 
-static bool core_stop(struct as_target *t, struct as_error *err)
-{
-    (void)t, (void)err;
-    return true;
-}
-
-static void core_resume(struct as_target *t)
-{
-    (void)t;
-}
-
 static void core_close(struct as_target *t)
 {
     struct as_core *c = as_core_of(t);
@@ -127,8 +116,6 @@ static const struct as_target_ops core_ops = {
     .residency.pages = as_core_residency,
     .residency.absent_until = as_core_absent_until,
     .open_file = core_open_file,
-    .stop.stop = core_stop,
-    .stop.resume = core_resume,
     .close = core_close,
 };
 

@@ -204,17 +204,6 @@ static bool self_residency(struct as_target *t, uint64_t start, uint64_t end, ui
     return true;
 }
 
-static bool self_stop(struct as_target *t, struct as_error *err)
-{
-    (void)t, (void)err;
-    return true;
-}
-
-static void self_resume(struct as_target *t)
-{
-    (void)t;
-}
-
 static const struct as_target_ops self_ops = {
     .memory.read = as_process_read,
     .memory.in_place = self_in_place,
@@ -222,8 +211,6 @@ static const struct as_target_ops self_ops = {
     .residency.absent_until = as_process_absent_until,
     .residency.count = as_process_count,
     .open_file = as_process_open_file,
-    .stop.stop = self_stop,
-    .stop.resume = self_resume,
     .close = as_process_close,
 };
 
