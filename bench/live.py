@@ -15,13 +15,13 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from children import ready, spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TICK = os.sysconf("SC_CLK_TCK")
 SETTLED = 60.0  # seconds: what the view has for its start is spent by then
 WINDOW = 30.0
 PATIENCE = 60.0  # seconds for what a key does
@@ -41,17 +41,6 @@ while True:
         kept[random.randrange(len(kept))] = random.choice(made)()
     time.sleep(0.09)
 """
-
-
-def spent(pid: int) -> float:
-    """Processor time of a process and of its children, of which one may be a server that runs; seconds."""
-    running = 0.0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (thread / "children").read_text().split():
-            with suppress(FileNotFoundError):  # it has ended meanwhile, and is counted below
-                running += spent(int(child))
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return running + sum(map(int, fields[11:15])) / TICK
 
 
 @contextmanager
@@ -133,18 +122,11 @@ def percent(count: int, windows: int) -> list[float]:
 
 def percent_of_one(windows: int, *, profile: bool) -> list[float]:
     """The same with one process, which allocates all the time; `profile`: and whose profile is on."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", ALLOCATES], stdin=pipe, stdout=pipe) as process:
-        try:
-            assert process.stdout
-            process.stdout.readline()
-            with viewing(str(process.pid)) as view:
-                view.until("Rss")
-                if profile:
-                    view.press("p")
-                    view.until("record who allocates")
-                    view.press("y")
-                    view.until("A profile is on since")
-                return view.percent(windows)
-        finally:
-            process.kill()
+    with ready([sys.executable, "-c", ALLOCATES]) as process, viewing(str(process.pid)) as view:
+        view.until("Rss")
+        if profile:
+            view.press("p")
+            view.until("record who allocates")
+            view.press("y")
+            view.until("A profile is on since")
+        return view.percent(windows)

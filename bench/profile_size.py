@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from children import ready
 from figures import Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
@@ -52,17 +53,11 @@ def written(options: argparse.Namespace, library: Path, folder: Path) -> list[Fi
     arenadump, figures = options.build / "inspector/cli/arenadump", []
     for name, profile in (("without a profile", "0"), ("default rates", "1"), ("every chunk", "exact")):
         command = [str(options.build / "bench/sites"), str(options.chunks)]
-        values = environment(library, profile, folder)
-        with subprocess.Popen(command, env=values, stdout=subprocess.PIPE) as process:
-            try:
-                assert process.stdout
-                assert process.stdout.readline() == b"ready\n"
-                dump = [arenadump, "dump", "-o", folder / "dump", str(process.pid)]
-                times = [took(dump, dict(os.environ)) for _ in range(options.runs)]
-                limit = Limit(WRITTEN_GOAL) if profile == "exact" else None
-                figures.append(Figure(f"dump of {options.chunks / 1e6:g} M chunks, {name}", times, "s", limit))
-            finally:
-                process.kill()
+        with ready(command, env=environment(library, profile, folder)) as process:
+            dump = [arenadump, "dump", "-o", folder / "dump", str(process.pid)]
+            times = [took(dump, dict(os.environ)) for _ in range(options.runs)]
+        limit = Limit(WRITTEN_GOAL) if profile == "exact" else None
+        figures.append(Figure(f"dump of {options.chunks / 1e6:g} M chunks, {name}", times, "s", limit))
     return figures
 
 

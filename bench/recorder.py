@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import profilers
+from children import spent_by
 from figures import ROOT, Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
@@ -103,13 +103,6 @@ def directory(path: Path) -> Iterator[None]:
         shutil.rmtree(path)
 
 
-def seconds(command: list[str], values: dict[str, str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, env=values, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def measure(commands: dict[str, list[str]], library: Path, runs: int, folder: Path) -> dict[str, dict[str, float]]:
     """The least processor time of each program in each way; all in turn."""
     least: dict[str, dict[str, float]] = {name: {} for name in commands}
@@ -121,7 +114,7 @@ def measure(commands: dict[str, list[str]], library: Path, runs: int, folder: Pa
                 if how in least[name] and least[name][how] > SLOW * least[name]["plain"]:
                     continue
                 with directory(output):
-                    least[name][how] = min(seconds(command, values), least[name].get(how, float("inf")))
+                    least[name][how] = min(spent_by(command, values), least[name].get(how, float("inf")))
     return least
 
 

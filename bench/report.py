@@ -10,10 +10,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
+from children import peak
 from figures import Figure, Limit, parser, publish
 from run import hoard
 from tools.browser import chromium
@@ -49,13 +49,7 @@ async (frames) => {
 
 def rendered(dump: Path, page: Path) -> tuple[float, int]:
     """Seconds and peak resident bytes of `arenascope report`."""
-    command = [sys.executable, "-m", "arenascope", "report", str(dump), "-o", str(page)]
-    before = time.perf_counter()
-    pid = os.posix_spawn(command[0], command, os.environ)
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(command)} failed")
-    return time.perf_counter() - before, usage.ru_maxrss * 1024
+    return peak([sys.executable, "-m", "arenascope", "report", str(dump), "-o", str(page)])
 
 
 def in_browser(page: Path) -> dict[str, Any]:
@@ -96,7 +90,9 @@ def main() -> None:
                 program = options.build / "inspector/cli/arenadump"
                 chunks = ["--chunks"] if options.chunks else []
                 # Freeze: a clone takes memory of its own, and nothing but the dump counts here.
-                subprocess.run([program, "dump", "--mode=freeze", *chunks, target.pid, "-o", str(dump)], check=True)
+                subprocess.run(
+                    [program, "dump", "--mode=freeze", *chunks, str(target.pid), "-o", str(dump)], check=True
+                )
         page = Path(folder) / "report.html"
         rendered(dump, page)
         seconds, memory = min(rendered(dump, page) for _ in range(3))

@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import live
+from children import line, peak, ready
 from figures import ROOT, Figure, Limit, parser, publish
 
 from arenascope.wire.dump import Dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    Target = subprocess.Popen[str]
 
 GIGABYTE = 1_000_000_000
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -52,45 +55,19 @@ sys.stdin.readline()
 """
 
 
-class Hoard:
-    """bench/hoard.c, parked with its heap."""
-
-    def __init__(self, program: Path, megabytes: int, threads: int, mean: int) -> None:
-        self.process = subprocess.Popen(
-            [program, str(megabytes), str(threads), str(mean)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._line()
-
-    @property
-    def pid(self) -> str:
-        return str(self.process.pid)
-
-    def clone_ns(self) -> int:
-        """How long one raw clone() of itself takes it."""
-        assert self.process.stdin
-        self.process.stdin.write("clone\n")
-        self.process.stdin.flush()
-        return int(self._line())
-
-    def _line(self) -> str:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("the benchmark's target died: not enough memory?")
-        return line
-
-
 @contextmanager
-def hoard(program: Path, megabytes: int, threads: int = 16, mean: int = 200) -> Iterator[Hoard]:
-    target = Hoard(program, megabytes, threads, mean)
-    try:
+def hoard(program: Path, megabytes: int, threads: int = 16, mean: int = 200) -> Iterator[Target]:
+    """bench/hoard.c, parked with its heap."""
+    with ready([program, str(megabytes), str(threads), str(mean)]) as target:
         yield target
-    finally:
-        target.process.kill()
-        target.process.communicate()
+
+
+def clone_ns(target: Target) -> int:
+    """How long one raw clone() of itself takes a hoard."""
+    assert target.stdin
+    target.stdin.write("clone\n")
+    target.stdin.flush()
+    return int(line(target))
 
 
 def seconds(command: list[str]) -> float:
@@ -101,16 +78,6 @@ def seconds(command: list[str]) -> float:
 
 def output(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def peak_kib(command: list[str]) -> int:
-    """The most memory a command had resident."""
-    nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[nowhere])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        raise SystemExit(f"{command} failed")
-    return usage.ru_maxrss
 
 
 class Bench:
@@ -129,19 +96,19 @@ class Bench:
         rounds = [(ours(), limit()) for _ in range(self.runs + 1)][1:]
         return [a for a, _ in rounds], [b for _, b in rounds]
 
-    def raw_read(self, pid: str, *ranges: str) -> tuple[float, int]:
+    def raw_read(self, pid: int | str, *ranges: str) -> tuple[float, int]:
         """Seconds and bytes of the bare copy: of all its writable memory, or of what lies in these ranges."""
         size, ns = subprocess.run(
-            [self.programs / "limits", "read", pid, *ranges], check=True, capture_output=True, text=True
+            [self.programs / "limits", "read", str(pid), *ranges], check=True, capture_output=True, text=True
         ).stdout.split()
         return int(ns) / 1e9, int(size)
 
-    def dump_command(self, pid: str, *options: str, mode: str = "freeze") -> list[str]:
+    def dump_command(self, pid: int, *options: str, mode: str = "freeze") -> list[str]:
         dump = str(self.directory / "bench.dump")
-        return [self.arenadump, "dump", pid, "--mode", mode, "-o", dump, *options]
+        return [self.arenadump, "dump", str(pid), "--mode", mode, "-o", dump, *options]
 
-    def summary(self, pid: str, mode: str) -> dict[str, Any]:
-        command = [self.arenadump, "summary", "--json", "--mode", mode, pid]
+    def summary(self, pid: int, mode: str) -> dict[str, Any]:
+        command = [self.arenadump, "summary", "--json", "--mode", mode, str(pid)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
@@ -149,7 +116,7 @@ class Bench:
     def add(self, what: str, ours: float | list[float], unit: str, limit: Limit) -> None:
         self.figures.append(Figure(what, ours, unit, limit))
 
-    def dump(self, target: Hoard, what: str, goal: float | None, *options: str) -> list[float]:
+    def dump(self, target: Target, what: str, goal: float | None, *options: str) -> list[float]:
         """Read, walk, classify and write, against the bare copy of the same bytes."""
         command = self.dump_command(target.pid, *options)
         ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(target.pid)[0])
@@ -170,20 +137,18 @@ class Bench:
             answer = self.summary(target.pid, "freeze")
             if not answer["snapshot"]["exact"]:
                 raise SystemExit(f"not exact: {answer['warnings']}")
-            own, bound = (
-                peak_kib(self.dump_command(target.pid)) / 1e3,
-                64 + int(answer["kernel"]["rss"]) / PAGE * 16 / 1e6,
-            )
+            bound = 64 + int(answer["kernel"]["rss"]) / PAGE * 16 / 1e6
+            own = peak(self.dump_command(target.pid))[1] / 1e6
             self.add(f"own memory, dump of {size}", own, "MB", Limit(bound, "64 MB and 16 bytes a page"))
             self.pause(target, size)
 
-    def of_clone(self, target: Hoard, size: str, copies: list[float]) -> None:
+    def of_clone(self, target: Target, size: str, copies: list[float]) -> None:
         """The same of a clone, against the same copy: once the pages have been shared with a clone, it is slower."""
         command = self.dump_command(target.pid, mode="clone")
         ours = [seconds(command) for _ in copies]
         self.add(f"dump in mode clone of {size}", ours, "s", Limit(copies, COPY, None))
 
-    def pause(self, target: Hoard, size: str) -> None:
+    def pause(self, target: Target, size: str) -> None:
         """How long the target stands still for a snapshot, against a clone() that it makes itself."""
 
         def paused() -> float:
@@ -192,7 +157,7 @@ class Bench:
                 raise SystemExit(f"no snapshot could be had here: {snapshot}")
             return float(snapshot["pause_ms"])
 
-        ours, bound = self.pairs(paused, lambda: target.clone_ns() / 1e6)
+        ours, bound = self.pairs(paused, lambda: clone_ns(target) / 1e6)
         self.add(f"pause of a clone, {size}", ours, "ms", Limit(bound, "a raw clone() by the target", COPY_GOAL))
 
     def large_chunks(self) -> None:
@@ -238,14 +203,7 @@ class Bench:
 
     def objects(self, gigabytes: float) -> None:
         """Objects by type of a Python of so many gigabytes, against bare copies of its arenas and of all its memory."""
-        with subprocess.Popen(
-            [sys.executable, "-c", OBJECTS, str(int(gigabytes * GIGABYTE))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as python:
-            assert python.stdout
-            python.stdout.readline()
+        with ready([sys.executable, "-c", OBJECTS, str(int(gigabytes * GIGABYTE))]) as python:
             pid = str(python.pid)
             arenas = self.python_arenas(pid)
             command = [self.arenadump, "summary", "--json", "--objects", "--mode", "freeze", pid]
@@ -253,7 +211,6 @@ class Bench:
             for limit, ranges in (("process_vm_readv of its arenas", arenas), (COPY, [])):
                 ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid, *ranges)[0])  # noqa: B023
                 self.add(f"{what}, beside {'its arenas' if ranges else 'all'}", ours, "s", Limit(bound, limit, 2))
-            python.kill()
 
     def graphs(self, sizes: str) -> None:
         for size in sizes.split(","):
@@ -264,11 +221,7 @@ class Bench:
         """Leaks, types and owners of a C++ program with so many chunks, and long names, against the bare copy of it."""
         program = self.directory / "graph"
         subprocess.run(["g++", "-O1", "-o", program, ROOT / "bench/graph.cc"], check=True)
-        with subprocess.Popen(
-            [program, str(chunks // 12), length], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as target:
-            assert target.stdout
-            target.stdout.readline()
+        with ready([program, str(chunks // 12), length]) as target:
             pid = str(target.pid)
             size = f"{chunks / 1e6:g} M chunks, names of {length} bytes"
             for what, goal in GRAPH_GOALS.items():
@@ -277,12 +230,11 @@ class Bench:
                 self.add(f"{what}, {size}", ours, "s", Limit(bound, COPY, None))
                 if (chunks, length) == GRAPH:
                     self.add(f"{what}, {size}, beside the goal", ours, "s", Limit(goal))
-                self.add(f"own memory of {what}, {size}", peak_kib(command) / 1e3, "MB", Limit(GRAPH_MEMORY))
-            target.kill()
+                self.add(f"own memory of {what}, {size}", peak(command)[1] / 1e6, "MB", Limit(GRAPH_MEMORY))
 
     def small(self) -> None:
         with hoard(self.programs / "hoard", 100, 4) as target:
-            summary = [self.arenadump, "summary", target.pid]
+            summary = [self.arenadump, "summary", str(target.pid)]
             ours = [seconds(summary) * 1000 for _ in range(self.runs + 1)][1:]
             self.add("summary of a process of 100 MB", ours, "ms", Limit(100))
 

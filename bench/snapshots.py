@@ -4,22 +4,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from children import spent
 from figures import Figure, Limit, parser, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TICK = os.sysconf("SC_CLK_TCK")
 SNAPSHOTS = 0.5  # per cent of a processor: the limit for snapshots
 BUSY = 0.05  # seconds of a processor within one second: what is less is no poll
 POLLS = 0.1  # for the questions of watch --dump-at
@@ -45,17 +44,6 @@ print("ready", flush=True)
 sys.stdin.readline()
 os.killpg(0, 9)
 """
-
-
-def spent(pid: int) -> float:
-    """Processor time of a process and of its children, of which one may be a server that runs; seconds."""
-    running = 0.0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (thread / "children").read_text(encoding="ascii").split():
-            with suppress(FileNotFoundError):  # it has ended meanwhile, and is counted below
-                running += spent(int(child))
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return running + sum(map(int, fields[11:15])) / TICK
 
 
 def run_time(pid: int) -> float:

@@ -10,7 +10,6 @@ The best of N runs of each; all commands in turn, so that what else the machine 
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from children import ready, spent_by
 from figures import Figure, Limit, parser, publish
 
 if TYPE_CHECKING:
@@ -58,26 +58,15 @@ def commands(pid: str, dump: str, out: str) -> list[Measured]:
 
 
 def spent(command: list[str]) -> float:
-    """Processor time of a command and of what it starts, seconds."""
-    # Modules that were compiled are kept, as pip keeps them.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """Processor time. Modules that were compiled are kept, as pip keeps them."""
+    return spent_by(command, {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"})
 
 
 @contextmanager
 def target() -> Iterator[int]:
     """A Python of which 20 MB are resident."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", TARGET], stdin=pipe, stdout=pipe) as process:
-        assert process.stdout
-        process.stdout.readline()
-        try:
-            yield process.pid
-        finally:
-            process.kill()
+    with ready([sys.executable, "-c", TARGET]) as process:
+        yield process.pid
 
 
 def main() -> int:
