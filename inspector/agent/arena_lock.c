@@ -27,10 +27,9 @@ static void unlock(void *context, struct as_heaps *h)
 static bool declare_steady(struct as_heaps *h, uint32_t arena, uint32_t first, struct as_error *err)
 {
     for (size_t i = first; i < h->heaps.count && h->heaps.items[i].arena == arena; i++) {
-        struct as_range *range = as_vec_add(&h->target->in_place.ranges, err);
-        if (!range)
+        if (!as_vec_push(&h->target->in_place.ranges, err,
+                         (struct as_range){h->heaps.items[i].start, h->heaps.items[i].end}))
             return false;
-        *range = (struct as_range){h->heaps.items[i].start, h->heaps.items[i].end};
     }
     return true;
 }

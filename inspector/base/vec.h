@@ -23,6 +23,10 @@
 // Appends one zeroed item and yields its address, or NULL when memory ran out.
 #define as_vec_add(vec, err) (as_vec_reserve(vec, 1, err) ? &(vec)->items[(vec)->count++] : NULL)
 
+// Appends an item, the last argument, which is computed behind the new room. False (AS_NO_MEMORY): memory ran out.
+#define as_vec_push(vec, err, ...)                                                                                     \
+    (as_vec_reserve(vec, 1, err) && ((vec)->items[(vec)->count] = (__VA_ARGS__), (vec)->count++, true))
+
 // Returns the vector's memory to the kernel and makes it empty.
 #define as_vec_free(vec)                                                                                               \
     do {                                                                                                               \

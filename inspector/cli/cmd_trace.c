@@ -110,9 +110,7 @@ static bool add_sites(struct trace_reading *r, struct as_error *err)
             *stack = UINT32_MAX;
         if (!ok || r->account.sites.items[id].allocated.count == 0)
             continue;
-        uint32_t *place = as_vec_add(&r->order, err);
-        if ((ok = place != NULL))
-            *place = id;
+        ok = as_vec_push(&r->order, err, id);
         if (ok && context && context->stack) {
             *stack = stack_record(r, &stacks, context->stack, err);
             ok = *stack != UINT32_MAX;

@@ -98,10 +98,7 @@ static void note_unnamed(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t scope
     uint64_t signature = dwarf_attr(die, DW_AT_signature, &attribute) ? read_signature(attribute) : 0;
     if (signature == 0)
         return;
-    struct as_declared_elsewhere *added = as_vec_add(&s->index->unnamed, s->err);
-    if (added)
-        *added = (struct as_declared_elsewhere){signature, scope};
-    s->failed = s->failed || !added;
+    s->failed |= !as_vec_push(&s->index->unnamed, s->err, (struct as_declared_elsewhere){signature, scope});
 }
 
 // Where a type is defined that typedefs, const and the like lead to. *signature: of its unit, if this is not known yet; else 0.
@@ -185,10 +182,8 @@ static bool find_declared(struct as_dwarf_scan *s, Dwarf_Die *die, uint32_t *sco
 // In a unit for one type the declaration is behind the definition.
 static void search_later(struct as_dwarf_scan *s, Dwarf_Die *die, const Dwarf_Die *declaration, uint32_t scope)
 {
-    struct as_dwarf_forward *added = as_vec_add(&s->forward, s->err);
-    if (added)
-        *added = (struct as_dwarf_forward){declaration->addr, dwarf_diename(die), scope};
-    s->failed = s->failed || !added;
+    const struct as_dwarf_forward added = {declaration->addr, dwarf_diename(die), scope};
+    s->failed |= !as_vec_push(&s->forward, s->err, added);
 }
 
 void as_dwarf_scan_settle(struct as_dwarf_scan *s, uint32_t first)
@@ -302,10 +297,7 @@ static void note_own_type(struct as_dwarf_scan *s, Dwarf_Die *die)
     struct as_dwarf_index *x = s->index;
     if (as_number_map_get(&x->by_signature, s->signature) != 0)
         return;
-    struct as_die *added = as_vec_add(&x->signed_types, s->err);
-    if (added)
-        *added = die_of(die);
-    s->failed = s->failed || !added ||
+    s->failed = !as_vec_push(&x->signed_types, s->err, die_of(die)) || s->failed ||
                 !as_number_map_put(&x->by_signature, s->signature, (uint32_t)(x->signed_types.count - 1), s->err);
 }
 

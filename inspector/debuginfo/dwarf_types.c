@@ -279,10 +279,10 @@ static void load_member(struct as_dwarf_types *t, uint32_t type, Dwarf_Die *die,
     const char *name = dwarf_diename(die);
     bool base = dwarf_tag(die) == DW_TAG_inheritance;
     uint32_t stored = base || !name ? 0 : as_strings_add(&t->names, name, LONGEST_NAME);
-    struct as_dwarf_member *added = as_vec_add(&t->members, NULL);
-    if (!added)
+    if (!as_vec_push(
+            &t->members, NULL,
+            (struct as_dwarf_member){.name = stored, .type = of, .offset = offset, .base = base, .variant = variant}))
         return;
-    *added = (struct as_dwarf_member){.name = stored, .type = of, .offset = offset, .base = base, .variant = variant};
     if (name && offset == 0 && strncmp(name, "_vptr", 5) == 0)
         t->list.items[type].virtual = true;
 }

@@ -29,10 +29,7 @@ static bool is_c(Dwarf_Die *unit)
 
 static bool begin_run(struct as_dwarf_index *x, struct as_error *err)
 {
-    struct as_scope_run *run = as_vec_add(&x->runs, err);
-    if (run)
-        *run = (struct as_scope_run){.first = (uint32_t)x->scopes.count, .end = UINT32_MAX};
-    return run;
+    return as_vec_push(&x->runs, err, (struct as_scope_run){.first = (uint32_t)x->scopes.count, .end = UINT32_MAX});
 }
 
 struct dwarf_unit {

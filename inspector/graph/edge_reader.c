@@ -299,11 +299,10 @@ static void *run_edge_worker(void *argument)
 
 static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, struct as_error *err)
 {
-    struct as_piece *p = as_vec_add(&r->pieces.list, err);
-    if (p)
-        *p = (struct as_piece){
-            .start = start, .end = end, .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)};
-    return p;
+    return as_vec_push(&r->pieces.list, err,
+                       (struct as_piece){.start = start,
+                                         .end = end,
+                                         .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)});
 }
 
 // Cuts the heaps into pieces, each of which ends where a node begins.

@@ -80,18 +80,16 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
 static bool add_unreached(struct as_graph *g, const struct as_marks *reached, struct as_error *err)
 {
     struct as_roots *r = &g->roots;
-    struct as_root_source *source = as_vec_add(&r->sources, err);
-    if (!source)
+    if (!as_vec_push(&r->sources, err,
+                     (struct as_root_source){
+                         .kind = AS_ROOT_UNREACHED, .mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX}))
         return false;
-    *source = (struct as_root_source){
-        .kind = AS_ROOT_UNREACHED, .mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX};
     for (uint32_t node = 0; node < g->objects.nodes; node++) {
         if (!as_object_is_block(&g->objects, node) || as_marked(reached, node))
             continue;
-        struct as_root *root = as_vec_add(&r->list, err);
-        if (!root)
+        if (!as_vec_push(&r->list, err,
+                         (struct as_root){.node = node, .source = (uint32_t)(r->sources.count - 1) & AS_MOST_SOURCES}))
             return false;
-        *root = (struct as_root){.node = node, .source = (uint32_t)(r->sources.count - 1) & AS_MOST_SOURCES};
     }
     return true;
 }

@@ -30,10 +30,7 @@ static uint64_t plain(uint64_t boundary)
 
 static bool add_boundary(struct object_search *f, uint64_t boundary)
 {
-    uint64_t *added = as_vec_add(&f->objects->boundaries, f->err);
-    if (added)
-        *added = boundary;
-    return added;
+    return as_vec_push(&f->objects->boundaries, f->err, boundary);
 }
 
 // What lies behind the last block of the region is a gap.
@@ -70,15 +67,14 @@ static bool add_block(void *context, const struct as_visited_block *b)
     } else if (b->type == UINT32_MAX) {
         return true;
     }
-    struct as_object_found *found = as_vec_add(&o->found, f->err);
-    if (found)
-        *found = (struct as_object_found){
+    return as_vec_push(
+        &o->found, f->err,
+        (struct as_object_found){
             .address = b->address,
             .type = b->type == UINT32_MAX || b->head > MOST_HEAD ? 0 : f->first_type + 2 * b->type + b->memory,
             .head = b->head,
             .used = words_in(b->used),
-        };
-    return found;
+        });
 }
 
 // Each type is two: its objects, and the memory that these have of their own.
@@ -107,11 +103,9 @@ static bool add_type(void *context, const struct as_visited_type *type)
 static bool add_owned(void *context, const struct as_visited_memory *memory)
 {
     struct object_search *f = context;
-    struct as_object_owned *owned = as_vec_add(&f->objects->owned, f->err);
-    if (owned)
-        *owned = (struct as_object_owned){memory->address, f->first_type + 2 * memory->type + 1, words_in(memory->used),
-                                          memory->begins};
-    return owned;
+    return as_vec_push(&f->objects->owned, f->err,
+                       (struct as_object_owned){memory->address, f->first_type + 2 * memory->type + 1,
+                                                words_in(memory->used), memory->begins});
 }
 
 static int by_start(const void *a, const void *b)
@@ -130,10 +124,7 @@ static bool are_apart(const struct as_objects *o, const uint64_t *boundaries, si
         all.items[all.count++] = o->regions.items[i];
     for (size_t i = 0; ok && i < count; i++) {
         if (boundaries[i] & AS_HEAP_BEGINS) {
-            struct as_range *heap = as_vec_add(&all, err);
-            ok = heap;
-            if (ok)
-                *heap = (struct as_range){plain(boundaries[i]), plain(boundaries[i])};
+            ok = as_vec_push(&all, err, (struct as_range){plain(boundaries[i]), plain(boundaries[i])});
         } else if (all.count > o->regions.count && plain(boundaries[i]) > all.items[all.count - 1].end) {
             all.items[all.count - 1].end = plain(boundaries[i]);
         }
@@ -150,10 +141,7 @@ static bool are_apart(const struct as_objects *o, const uint64_t *boundaries, si
 static bool add_region(void *context, uint64_t start, uint64_t end)
 {
     struct object_search *f = context;
-    struct as_range *range = as_vec_add(&f->objects->regions, f->err);
-    if (range)
-        *range = (struct as_range){start, end};
-    return range;
+    return as_vec_push(&f->objects->regions, f->err, (struct as_range){start, end});
 }
 
 static bool add_regions(struct object_search *f, const struct as_store *s, uint32_t runtime)
@@ -177,10 +165,8 @@ static bool find_chunks(struct chunk_list *large, uint64_t from, const uint64_t 
     for (size_t i = 0; i + 1 < count; i++) {
         if (boundaries[i] & (AS_HEAP_BEGINS | AS_GAP) || plain(boundaries[i + 1]) - boundaries[i] < from)
             continue;
-        uint64_t *added = as_vec_add(&large->list, err);
-        if (!added)
+        if (!as_vec_push(&large->list, err, boundaries[i]))
             return false;
-        *added = boundaries[i];
     }
     return large->list.count == 0 || as_sort_u64(large->list.items, large->list.count, err);
 }

@@ -26,13 +26,7 @@ static bool find_extents(struct as_index *x, const uint64_t *boundaries, size_t 
             last++;
         if (last == i || plain(boundaries[last]) <= plain(boundaries[i + 1]))
             continue; // a heap without a chunk in use
-        uint64_t *start = as_vec_add(&starts, err);
-        uint64_t *end = start ? as_vec_add(&ends, err) : NULL;
-        ok = end;
-        if (ok) {
-            *start = plain(boundaries[i + 1]);
-            *end = plain(boundaries[last]);
-        }
+        ok = as_vec_push(&starts, err, plain(boundaries[i + 1])) && as_vec_push(&ends, err, plain(boundaries[last]));
     }
     // No two heaps overlap, so the n-th start belongs to the n-th end.
     ok = ok && as_sort_u64(starts.items, starts.count, err) && as_sort_u64(ends.items, ends.count, err) &&
@@ -55,10 +49,8 @@ static bool find_clusters(struct as_index *x, struct as_error *err)
             last->size = end - last->start > last->size ? end - last->start : last->size;
             continue;
         }
-        struct as_cluster *cluster = as_vec_add(&x->clusters, err);
-        if (!cluster)
+        if (!as_vec_push(&x->clusters, err, (struct as_cluster){.start = start, .size = end - start}))
             return false;
-        *cluster = (struct as_cluster){.start = start, .size = end - start};
     }
     for (size_t i = 0; i < x->clusters.count; i++) {
         struct as_cluster *c = &x->clusters.items[i];
@@ -183,10 +175,7 @@ static bool mark_gaps(struct as_index *x, const uint64_t *boundaries, size_t cou
             set_gap(x, boundaries[i], true);
         if (i == 0 || !(boundaries[i - 1] & AS_HEAP_BEGINS) || (boundaries[i] & (AS_GAP | AS_HEAP_BEGINS)))
             continue;
-        uint64_t *first = as_vec_add(&first_chunks, err);
-        ok = first;
-        if (ok)
-            *first = boundaries[i];
+        ok = as_vec_push(&first_chunks, err, boundaries[i]);
     }
     // The gap behind one heap may be where another begins, with a chunk.
     for (size_t i = 0; i < first_chunks.count; i++)

@@ -119,10 +119,9 @@ static uint32_t user_of(struct counting *c, const struct as_used_chunk *chunk)
     if (user == AS_NO_KEY)
         return 0;
     if (user == c->store->graph_page_users.count) {
-        struct as_graph_page_user_record *added = as_vec_add(&c->store->graph_page_users, NULL);
-        if (!added)
+        if (!as_vec_push(&c->store->graph_page_users, NULL,
+                         (struct as_graph_page_user_record){.type = type, .owner = owner, .leak = leak}))
             return 0;
-        *added = (struct as_graph_page_user_record){.type = type, .owner = owner, .leak = leak};
     }
     return user < c->store->graph_page_users.count ? user : 0;
 }
@@ -187,10 +186,9 @@ static bool count_page(void *context, const struct as_used_page *page)
         keep(c, page, pinned_by_user);
     }
     for (size_t i = 0; i < page->users && i < MOST_ON_PAGE; i++) {
-        struct as_graph_place_record *place = as_vec_add(&c->store->graph_places, c->err);
-        if (!place)
+        if (!as_vec_push(&c->store->graph_places, c->err,
+                         (struct as_graph_place_record){(uint32_t)page->page, page->here[i].user}))
             return false;
-        *place = (struct as_graph_place_record){(uint32_t)page->page, page->here[i].user};
     }
     return true;
 }

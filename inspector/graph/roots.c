@@ -34,13 +34,11 @@ struct root_search {
 
 static bool add_root(struct root_search *s, uint64_t address, uint32_t node, bool begins)
 {
-    struct as_root *root = as_vec_add(&s->roots->list, s->err);
-    if (root)
-        *root = (struct as_root){.address = address,
-                                 .node = node,
-                                 .source = (uint32_t)(s->roots->sources.count - 1) & AS_MOST_SOURCES,
-                                 .begins = begins};
-    return root;
+    return as_vec_push(&s->roots->list, s->err,
+                       (struct as_root){.address = address,
+                                        .node = node,
+                                        .source = (uint32_t)(s->roots->sources.count - 1) & AS_MOST_SOURCES,
+                                        .begins = begins});
 }
 
 // `known`: of the block, `bytes` or more.
@@ -122,10 +120,8 @@ static bool search_range(struct root_search *s, uint64_t start, uint64_t end, bo
 // Searches [start, end), of one kind, around what is malloc's.
 static bool search_around(struct root_search *s, struct as_root_source source, bool shared)
 {
-    struct as_root_source *added = as_vec_add(&s->roots->sources, s->err);
-    if (!added)
+    if (!as_vec_push(&s->roots->sources, s->err, source))
         return false;
-    *added = source;
     const struct as_range *parts = s->plan.kept_out.items; // of malloc's
     size_t count = s->plan.kept_out.count;
     uint64_t at = source.start;
@@ -246,11 +242,11 @@ static bool add_registers(struct root_search *s)
 {
     const struct as_target *t = s->target;
     for (size_t i = 0; i < t->threads.count; i++) {
-        struct as_root_source *source = as_vec_add(&s->roots->sources, s->err);
-        if (!source)
+        if (!as_vec_push(
+                &s->roots->sources, s->err,
+                (struct as_root_source){
+                    .kind = AS_ROOT_REGISTER, .mapping = UINT32_MAX, .thread = (uint32_t)i, .module = UINT32_MAX}))
             return false;
-        *source = (struct as_root_source){
-            .kind = AS_ROOT_REGISTER, .mapping = UINT32_MAX, .thread = (uint32_t)i, .module = UINT32_MAX};
         for (size_t k = 0; k < AS_GENERAL_REGISTERS; k++) {
             bool begins;
             uint32_t node = as_index_pointer(s->index, t->threads.items[i].general[k], &begins);

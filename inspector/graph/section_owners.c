@@ -62,11 +62,11 @@ static void describe_owner(struct writing *w, const struct as_owner *o, struct a
 // A record for what is no owner.
 static uint32_t add_nobody(struct writing *w, const char *kind)
 {
-    struct as_graph_owner_record *record = as_vec_add(&w->store->graph_owners, w->err);
-    if (!record)
+    if (!as_vec_push(&w->store->graph_owners, w->err,
+                     (struct as_graph_owner_record){.kind = as_strings_add(&w->store->strings, kind, NAME),
+                                                    .address = AS_UNKNOWN,
+                                                    .offset = AS_UNKNOWN}))
         return UINT32_MAX;
-    *record = (struct as_graph_owner_record){
-        .kind = as_strings_add(&w->store->strings, kind, NAME), .address = AS_UNKNOWN, .offset = AS_UNKNOWN};
     return (uint32_t)(w->store->graph_owners.count - 1);
 }
 
@@ -126,10 +126,8 @@ static bool close_below(struct writing *w, struct left_out *out, int depth)
     for (int at = DEPTHS - 1; at > depth; at--) {
         if (out->at[at].flags == 0)
             continue;
-        struct as_graph_branch_record *record = as_vec_add(&w->store->graph_branches, w->err);
-        if (!record)
+        if (!as_vec_push(&w->store->graph_branches, w->err, out->at[at]))
             return false;
-        *record = out->at[at];
         clear(out, at);
     }
     return true;
@@ -179,10 +177,9 @@ static bool write_leading(struct writing *w, const struct as_several *several)
         uint32_t *owner = &w->records->of_owner.items[several->leading[i].owner];
         if (*owner == w->records->others && add_owner(w, several->leading[i].owner) == UINT32_MAX)
             return false;
-        struct as_graph_leading_record *record = as_vec_add(&w->store->graph_leading, w->err);
-        if (!record)
+        if (!as_vec_push(&w->store->graph_leading, w->err,
+                         (struct as_graph_leading_record){*owner, several->owners, several->leading[i].bytes}))
             return false;
-        *record = (struct as_graph_leading_record){*owner, several->owners, several->leading[i].bytes};
     }
     return true;
 }

@@ -40,27 +40,24 @@ static struct as_tally tally(const struct as_leaks *leaks, enum as_leak kind)
 
 static bool add_head(const struct graph_facts *f, struct as_store *s, const struct as_graph *g, struct as_error *err)
 {
-    struct as_graph_record *head = as_vec_add(&s->graph, err);
-    if (!head)
-        return false;
-    *head = (struct as_graph_record){
-        .chunks = g->index.chunks,
-        .bytes = g->index.chunk_bytes,
-        .objects = g->objects.blocks,
-        .object_bytes = g->objects.bytes,
-        .pointers = g->edges.pointers,
-        .roots = g->roots.list.count,
-        .unread = g->edges.unread,
-        .unsearched = g->roots.unsearched,
-        .reached = f->tree.branches.items[0].retained,
-        .unreached = f->tree.unreached,
-        .direct = tally(&f->leaks, AS_LEAK_DIRECT),
-        .indirect = tally(&f->leaks, AS_LEAK_INDIRECT),
-        .suspects = tally(&f->leaks, AS_LEAK_SUSPECT),
-        .flags = as_graph_is_whole(g) && s->meta.flags & AS_META_EXACT ? AS_GRAPH_EXACT : 0,
-        .asked = f->several.asked,
-    };
-    return true;
+    return as_vec_push(&s->graph, err,
+                       (struct as_graph_record){
+                           .chunks = g->index.chunks,
+                           .bytes = g->index.chunk_bytes,
+                           .objects = g->objects.blocks,
+                           .object_bytes = g->objects.bytes,
+                           .pointers = g->edges.pointers,
+                           .roots = g->roots.list.count,
+                           .unread = g->edges.unread,
+                           .unsearched = g->roots.unsearched,
+                           .reached = f->tree.branches.items[0].retained,
+                           .unreached = f->tree.unreached,
+                           .direct = tally(&f->leaks, AS_LEAK_DIRECT),
+                           .indirect = tally(&f->leaks, AS_LEAK_INDIRECT),
+                           .suspects = tally(&f->leaks, AS_LEAK_SUSPECT),
+                           .flags = as_graph_is_whole(g) && s->meta.flags & AS_META_EXACT ? AS_GRAPH_EXACT : 0,
+                           .asked = f->several.asked,
+                       });
 }
 
 bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err)

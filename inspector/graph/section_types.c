@@ -85,10 +85,7 @@ static bool add_counted(struct type_counts *c, uint32_t number, struct counted_t
     if (number == AS_NO_KEY)
         return as_fail(err, AS_NO_MEMORY, "no memory for more than %d types", MOST_TYPES);
     if (number == c->list.count) {
-        struct counted_type *added = as_vec_add(&c->list, err);
-        if (added)
-            *added = more;
-        return added != NULL;
+        return as_vec_push(&c->list, err, more);
     }
     c->list.items[number].tally.count += more.tally.count;
     c->list.items[number].tally.bytes += more.tally.bytes;

@@ -75,20 +75,14 @@ static bool note_module(struct tls_search *s, uint32_t i)
     }
     if (found.number == 0 && found.offset == AS_UNKNOWN)
         return true;
-    struct tls_module *added = as_vec_add(&s->list, s->err);
-    if (added)
-        *added = found;
-    return added;
+    return as_vec_push(&s->list, s->err, found);
 }
 
 static bool add_block(struct tls_search *s, const struct tls_module *m, uint64_t start, bool on_demand)
 {
     if (s->tls->blocks.count >= MOST_BLOCKS || start + m->size < start)
         return true;
-    struct as_tls_block *added = as_vec_add(&s->tls->blocks, s->err);
-    if (added)
-        *added = (struct as_tls_block){start, m->size, m->module, on_demand};
-    return added;
+    return as_vec_push(&s->tls->blocks, s->err, (struct as_tls_block){start, m->size, m->module, on_demand});
 }
 
 // Blocks that lie where the thread pointer says.

@@ -31,10 +31,7 @@ struct spread {
 
 static void push(struct spread *s, uint32_t node, enum as_typing_rank rank)
 {
-    uint32_t *added = as_vec_add(&s->queues[rank == AS_RANK_WEAK], s->err);
-    if (added)
-        *added = node;
-    s->failed = s->failed || !added;
+    s->failed |= !as_vec_push(&s->queues[rank == AS_RANK_WEAK], s->err, node);
 }
 
 static void set(struct spread *s, uint32_t node, uint32_t state, enum as_typing_rank rank)

@@ -39,10 +39,7 @@ static uint64_t function(const struct as_module *module, const char *name)
 
 static bool add_range(as_range_vec *ranges, uint64_t start, uint64_t end, struct as_error *err)
 {
-    struct as_range *range = as_vec_add(ranges, err);
-    if (range)
-        *range = (struct as_range){start, end};
-    return range != NULL;
+    return as_vec_push(ranges, err, (struct as_range){start, end});
 }
 
 // The segments of that kind: PF_X code, PF_W data.

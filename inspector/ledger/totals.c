@@ -46,10 +46,8 @@ static bool add_size(struct as_ledger_builder *b, const struct as_size_count *si
         b->store->sizes.items[b->store->sizes.count++] = *r;
     if (size->places == 0 || !b->target->residency.known)
         return true;
-    struct as_sharer_record *sharer = as_vec_add(&b->store->sharers, b->err);
-    if (sharer)
-        *sharer = (struct as_sharer_record){r->chunk_size, size->places, size->shared_stranded};
-    return sharer;
+    return as_vec_push(&b->store->sharers, b->err,
+                       (struct as_sharer_record){r->chunk_size, size->places, size->shared_stranded});
 }
 
 // Adds the classes of pages with stranded bytes, where it is known which pages are resident.
@@ -59,10 +57,8 @@ static bool finish_fill(struct as_ledger_builder *b)
         for (int k = 0; k < AS_FILL_EIGHTHS; k++) {
             if (b->fill[i][k].pages == 0)
                 continue;
-            struct as_fill_record *fill = as_vec_add(&b->store->page_fill, b->err);
-            if (!fill)
+            if (!as_vec_push(&b->store->page_fill, b->err, b->fill[i][k]))
                 return false;
-            *fill = b->fill[i][k];
         }
     return true;
 }

@@ -214,11 +214,7 @@ static bool resolve_module(struct finding *finding, struct as_module *module, st
     as_module_close(module);
     if (best.source == AS_LAYOUT_NONE)
         return true;
-    struct as_libc *slot = as_vec_add(&finding->out->libcs, err);
-    if (!slot)
-        return false;
-    *slot = best;
-    return true;
+    return as_vec_push(&finding->out->libcs, err, best);
 }
 
 // The next range of writable memory, from mapping *i on: mappings that follow each other, as far as they are small.

@@ -120,10 +120,8 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
             return true;
         }
         arena.libc_index = libc_index;
-        struct as_arena *place = as_vec_add(&h->arenas, err);
-        if (!place)
+        if (!as_vec_push(&h->arenas, err, arena))
             return false;
-        *place = arena;
         if (arena.top == 0 && arena.system_mem != 0) {
             h->incomplete = true;
             as_fault_note(h, (uint32_t)(h->arenas.count - 1), UINT32_MAX, arena.address,

@@ -32,10 +32,8 @@ static bool collect(struct as_chunk_sink *sink, const struct as_chunk *batch, si
     for (size_t i = 0; i < count; i++) {
         if (as_chunk_class_of(batch[i]) != AS_CHUNK_IN_USE || !as_tcache_chunk_size(c->layout, as_chunk_size(batch[i])))
             continue;
-        uint64_t *place = as_vec_add(&c->found, c->err);
-        if (!place)
+        if (!as_vec_push(&c->found, c->err, batch[i].address + AS_HEADER))
             return false;
-        *place = batch[i].address + AS_HEADER;
     }
     return true;
 }
@@ -71,10 +69,8 @@ static bool collect_from_mmapped(const struct as_heaps *h, uint32_t libc_index, 
         const struct as_mmapped *m = &h->mmapped.items[i];
         if (m->chunk != m->map_start || !as_tcache_placed(h, libc_index, m->chunk + AS_HEADER))
             continue;
-        uint64_t *place = as_vec_add(&c->found, c->err);
-        if (!place)
+        if (!as_vec_push(&c->found, c->err, m->chunk + AS_HEADER))
             return false;
-        *place = m->chunk + AS_HEADER;
     }
     return true;
 }

@@ -46,11 +46,7 @@ void as_fastbin_candidate_add(struct as_fastbin_candidates *n, uint64_t chunk, u
         n->overflow = true;
         return;
     }
-    struct as_fastbin_link *place = as_vec_add(&n->links, NULL);
-    if (place)
-        *place = (struct as_fastbin_link){.chunk = chunk | bin, .next = next};
-    else
-        n->overflow = true;
+    n->overflow |= !as_vec_push(&n->links, NULL, (struct as_fastbin_link){.chunk = chunk | bin, .next = next});
 }
 
 void as_fastbin_candidates_free(struct as_fastbin_candidates *n)
@@ -164,10 +160,8 @@ static bool follow_list(struct as_heaps *h, uint32_t arena, int bin, struct as_p
             as_fault_note(h, arena, UINT32_MAX, chunk, "a fastbin's list leads to something other than a chunk");
             return true;
         }
-        uint64_t *place = as_vec_add(members, err);
-        if (!place)
+        if (!as_vec_push(members, err, chunk))
             return false;
-        *place = chunk;
         chunk = as_reveal_ptr(a->libc->layout.heap.safe_linking, chunk + AS_HEADER, c.link);
     }
     return true;

@@ -44,10 +44,8 @@ static bool gather(const struct as_heaps *h, unsigned among, index_vec *out)
                       (among & ISOLATED && is_isolated(h, i));
         if (!wanted)
             continue;
-        size_t *place = as_vec_add(out, NULL);
-        if (!place)
+        if (!as_vec_push(out, NULL, i))
             return false;
-        *place = i;
     }
     return true;
 }

@@ -27,10 +27,7 @@ void as_lost_candidate_add(struct as_heaps *h, const struct as_arena *arena, uin
         h->zero_candidates_likely += arena->libc_index > 0 || is_first_of_arena(arena, chunk);
         return;
     }
-    uint64_t *place = as_vec_add(&h->tcache_candidates, NULL);
-    if (place)
-        *place = chunk + AS_HEADER;
-    h->candidates_missed |= !place;
+    h->candidates_missed |= !as_vec_push(&h->tcache_candidates, NULL, chunk + AS_HEADER);
 }
 
 static bool is_known(const struct as_heaps *h, uint64_t address)

@@ -115,10 +115,7 @@ bool as_tcache_placed(const struct as_heaps *h, uint32_t libc_index, uint64_t ad
 
 static bool add_cached(struct as_heaps *h, uint64_t chunk, enum as_chunk_class class, struct as_error *err)
 {
-    uint64_t *place = as_vec_add(&h->cached, err);
-    if (place)
-        *place = chunk | class;
-    return place != NULL;
+    return as_vec_push(&h->cached, err, chunk | class);
 }
 
 // What is wrong with a tcache's entry, or NULL: then *c is its chunk.

@@ -282,10 +282,8 @@ static bool find_in_other_libc(struct as_heaps *h, uint32_t libc_index, size_t r
         all &= v != WRONG;
         if (v != FITS)
             continue;
-        struct as_other_tcache *other = as_vec_add(&h->other_tcaches, err);
-        if (!other)
+        if (!as_vec_push(&h->other_tcaches, err, (struct as_other_tcache){.address = word, .libc_index = libc_index}))
             return false;
-        *other = (struct as_other_tcache){.address = word, .libc_index = libc_index};
     }
     h->tcaches_known.items[libc_index] = all;
     return true;

@@ -48,10 +48,8 @@ static bool add_page(struct runs *r, const struct as_runtime_page_record *page, 
             return false;
         *heap = (struct as_heap_record){.start = page->address, .end = page->address, .first_page = r->pages.count};
     }
-    struct as_page_record *record = as_vec_add(&r->pages, err);
-    if (!record)
+    if (!as_vec_push(&r->pages, err, as_page(page, page_size)))
         return false;
-    *record = as_page(page, page_size);
     heap->end += page_size;
     heap->page_count++;
     return true;

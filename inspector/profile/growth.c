@@ -39,10 +39,7 @@ static bool add_count(as_chunk_count_vec *counts, uint64_t size, uint64_t count,
         counts->items[counts->count - 1].count += count;
         return true;
     }
-    struct as_chunk_count *one = as_vec_add(counts, err);
-    if (one)
-        *one = (struct as_chunk_count){size, count};
-    return one != NULL;
+    return as_vec_push(counts, err, (struct as_chunk_count){size, count});
 }
 
 bool as_profile_count_sizes(const as_boundary_vec *boundaries, as_chunk_count_vec *counts, struct as_error *err)

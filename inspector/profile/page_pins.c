@@ -127,10 +127,9 @@ static bool add_places(const struct keeping *k, const struct as_used_page *page,
             known |= sites[j] == sites[count];
         if (known)
             continue;
-        struct as_profile_place_record *place = as_vec_add(&k->store->profile_places, k->err);
-        if (!place)
+        if (!as_vec_push(&k->store->profile_places, k->err,
+                         (struct as_profile_place_record){(uint32_t)page->page, sites[count++]}))
             return false;
-        *place = (struct as_profile_place_record){(uint32_t)page->page, sites[count++]};
     }
     return true;
 }

@@ -145,10 +145,8 @@ static bool find_words(struct as_glibc *g, const struct as_roots *r, struct as_e
         const struct as_root_source *s = &r->sources.items[r->list.items[i].source];
         if (s->kind != AS_ROOT_GLOBAL || s->module == UINT32_MAX || &g->modules->list.items[s->module] != g->libc)
             continue;
-        struct as_root *added = as_vec_add(&g->words, err);
-        if (!added)
+        if (!as_vec_push(&g->words, err, r->list.items[i]))
             return false;
-        *added = r->list.items[i];
     }
     return true;
 }

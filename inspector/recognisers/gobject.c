@@ -74,10 +74,8 @@ static void find_classes(struct gobject *g)
         if (c.data == AS_NO_NODE || as_shape_link(&g->graph, c.data, CLASS) != c.node ||
             !as_target_read_u64(g->proof.target, chunk.address + AS_HEADER, &type) || !accept_class(g, &c, type))
             continue;
-        struct class *added = as_vec_add(&g->classes, NULL);
-        if (!added)
+        if (!as_vec_push(&g->classes, NULL, c))
             return;
-        *added = c;
         g->class_of[c.node] = (uint16_t)g->classes.count;
     }
 }

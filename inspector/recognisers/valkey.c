@@ -153,10 +153,8 @@ void as_hashtables_find(struct as_hashtables *h)
         if (type == 0 || h->vtables->list.items[type].name != 0 || chunk.size - WORD < HEAD * WORD ||
             chunk.size > MOST_BYTES || !may_be_hashtable(h->edges, chunk.node) || !is_hashtable(h, &chunk, &found))
             continue;
-        struct as_hashtable *added = as_vec_add(&h->list, NULL);
-        if (!added)
+        if (!as_vec_push(&h->list, NULL, found))
             return;
-        *added = found;
         // Without RTTI, functions behind zeros resemble a vtable.
         h->vtables->list.items[type].proven = false;
     }

@@ -116,10 +116,8 @@ static bool add_arena(struct as_py_search *s, const struct as_py_element *e, con
     s->unsettled += counted != o->free_pools;
     if (counted > o->free_pools + 1 || o->free_pools > counted + 1)
         return false;
-    struct as_region_record *added = as_vec_add(&s->store->regions, s->err);
-    if (added)
-        *added = region;
-    *ok = added && (!s->pages || add_pages(s, &region, headers, used, o->total_pools));
+    *ok = as_vec_push(&s->store->regions, s->err, region) &&
+          (!s->pages || add_pages(s, &region, headers, used, o->total_pools));
     return *ok;
 }
 

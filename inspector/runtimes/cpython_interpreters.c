@@ -52,10 +52,8 @@ bool as_py_tables_add(struct as_target *t, const uint64_t *places, size_t count,
         if (!read[i] || !as_py_is_array_length(found[i].count) || found[i].arenas % sizeof(uint64_t) != 0 ||
             !as_is_runtime_memory(as_target_mapping_at(t, found[i].arenas)))
             continue;
-        uint64_t *table = as_vec_add(tables, err);
-        if (!table)
+        if (!as_vec_push(tables, err, found[i].arenas))
             return false;
-        *table = found[i].arenas;
     }
     return true;
 }

@@ -82,11 +82,9 @@ static bool add_nodes(struct metaspace_search *s, uint64_t list_at, const struct
         if (!read_node(s, at, list_at, list, &at, &range) || (range.end - range.start) / WORD > left)
             return false;
         left -= (range.end - range.start) / WORD;
-        struct as_range *node = as_vec_add(&s->out->nodes, s->err);
-        *ok = node != NULL;
-        if (!node)
+        *ok = as_vec_push(&s->out->nodes, s->err, range);
+        if (!*ok)
             return false;
-        *node = range;
     }
     return at == 0 && left == 0;
 }

@@ -111,10 +111,7 @@ static bool add_extent(struct innodb_search *s, uint64_t at)
         s->pool.items[s->pool.count - 1].end = at + EXTENT;
         return true;
     }
-    struct as_range *range = as_vec_add(&s->pool, s->err);
-    if (range)
-        *range = (struct as_range){at, at + EXTENT};
-    return range;
+    return as_vec_push(&s->pool, s->err, (struct as_range){at, at + EXTENT});
 }
 
 static bool find_pool(struct innodb_search *s)

@@ -128,10 +128,8 @@ static void add_block(struct jemalloc_search *s, uint64_t inside)
             break;
     while (s->ok && s->blocks.count < MOST_BLOCKS && !is_known(s, at) && read_block(s, at, &b) &&
            as_align_down(at, BLOCK) == at) {
-        struct as_range *block = as_vec_add(&s->blocks, s->err);
-        s->ok = block && as_regions_add(s->target, s->store, s->runtime, at, at + b.size, &s->bytes, s->err);
-        if (block)
-            *block = (struct as_range){at, at + b.size};
+        s->ok = as_vec_push(&s->blocks, s->err, (struct as_range){at, at + b.size}) &&
+                as_regions_add(s->target, s->store, s->runtime, at, at + b.size, &s->bytes, s->err);
         at = b.next;
     }
 }

@@ -126,13 +126,13 @@ static bool add_spaces(struct jvm_search *s, uint32_t runtime)
 {
     for (size_t i = 0; s->counted && i < s->counters.space_count; i++) {
         const struct as_hotspot_space *space = &s->counters.spaces[i];
-        struct as_space_record *record = as_vec_add(&s->store->spaces, s->err);
-        if (!record)
+        if (!as_vec_push(
+                &s->store->spaces, s->err,
+                (struct as_space_record){.runtime = runtime,
+                                         .name = as_strings_add(&s->store->strings, space->name, sizeof space->name),
+                                         .used = space->used,
+                                         .committed = space->committed}))
             return false;
-        *record = (struct as_space_record){.runtime = runtime,
-                                           .name = as_strings_add(&s->store->strings, space->name, sizeof space->name),
-                                           .used = space->used,
-                                           .committed = space->committed};
     }
     return true;
 }

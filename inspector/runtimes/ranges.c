@@ -6,13 +6,8 @@
 
 bool as_ranges_add(struct as_ranges *r, uint64_t start, uint64_t length, struct as_error *err)
 {
-    uint64_t *first = as_vec_add(&r->starts, err);
-    uint64_t *last = first ? as_vec_add(&r->ends, err) : NULL;
-    if (!last)
-        return false;
-    *first = start;
-    *last = length < UINT64_MAX - start ? start + length : UINT64_MAX;
-    return true;
+    return as_vec_push(&r->starts, err, start) &&
+           as_vec_push(&r->ends, err, length < UINT64_MAX - start ? start + length : UINT64_MAX);
 }
 
 // The n-th start belongs to the n-th end where ranges do not overlap. Where they may, there is a gap behind the n-th

@@ -70,18 +70,17 @@ struct as_range as_runtime_around(const struct as_target *t, uint64_t address, u
 
 uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct as_error *err)
 {
-    struct as_runtime_record *record = as_vec_add(&s->runtimes, err);
-    if (!record)
+    if (!as_vec_push(&s->runtimes, err,
+                     (struct as_runtime_record){
+                         .kind = kind,
+                         .state = AS_REGIONS_UNPROVEN,
+                         .row = row,
+                         .region_size = AS_UNKNOWN,
+                         .pool_size = AS_UNKNOWN,
+                         .used = AS_UNKNOWN,
+                         .committed = AS_UNKNOWN,
+                     }))
         return UINT32_MAX;
-    *record = (struct as_runtime_record){
-        .kind = kind,
-        .state = AS_REGIONS_UNPROVEN,
-        .row = row,
-        .region_size = AS_UNKNOWN,
-        .pool_size = AS_UNKNOWN,
-        .used = AS_UNKNOWN,
-        .committed = AS_UNKNOWN,
-    };
     return (uint32_t)(s->runtimes.count - 1);
 }
 

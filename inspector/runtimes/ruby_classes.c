@@ -78,10 +78,8 @@ static bool add_pair(struct as_ruby_classes *c, struct as_ruby_pair new, uint32_
     c->broken |= c->pairs.count >= AS_RUBY_NO_PAIR;
     if (c->broken)
         return true;
-    struct as_ruby_pair *added = as_vec_add(&c->pairs, err);
-    if (!added)
+    if (!as_vec_push(&c->pairs, err, new))
         return false;
-    *added = new;
     *pair = (uint32_t)(c->pairs.count - 1);
     return true;
 }

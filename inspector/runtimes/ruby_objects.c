@@ -55,10 +55,8 @@ static bool add_owned(struct ruby_count *c, owned_vec *owned, const uint8_t *wor
         memcpy(&word, words + i * WORD, sizeof word);
         if (!may_be_chunk(c, word) || word >> ADDRESS_BITS != 0 || as_ruby_in_pages(c->store, word))
             continue;
-        uint64_t *item = as_vec_add(owned, c->err);
-        if (!item)
+        if (!as_vec_push(owned, c->err, word / CHUNK_HEADER << OWNER_BITS | owner))
             return false;
-        *item = word / CHUNK_HEADER << OWNER_BITS | owner;
     }
     return true;
 }

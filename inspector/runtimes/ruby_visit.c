@@ -74,10 +74,9 @@ static bool visit_memory(struct ruby_visit *v, const uint64_t *words, size_t cou
     for (size_t i = 0; i < count; i++) {
         uint64_t word = words[i];
         if (young && word % WORD == 0 && word - v->arena.start < v->arena.end - v->arena.start) {
-            struct as_ruby_transient *added = as_vec_add(&v->transient, v->err);
-            if (!added)
+            if (!as_vec_push(&v->transient, v->err,
+                             (struct as_ruby_transient){.address = word, .object = object, .type = type}))
                 return false;
-            *added = (struct as_ruby_transient){.address = word, .object = object, .type = type};
         }
         if (word % CHUNK_ALIGNMENT != 0 || word <= v->heaps->start || word >= v->heaps->end ||
             as_ruby_in_pages(v->store, word))

@@ -68,10 +68,7 @@ static void add_piece(struct tcmalloc_search *s, uint64_t address)
     uint64_t piece = as_align_down(address, PIECE);
     if (s->pieces.count > 0 && s->pieces.items[s->pieces.count - 1] == piece)
         return;
-    uint64_t *item = as_vec_add(&s->pieces, s->err);
-    s->ok &= item != NULL;
-    if (item)
-        *item = piece;
+    s->ok &= as_vec_push(&s->pieces, s->err, piece);
 }
 
 // --- Spans ------------------------------------------------------------------------------------------------------------

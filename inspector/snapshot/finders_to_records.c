@@ -92,20 +92,19 @@ static bool copy_arenas(struct as_store *s, const struct as_heaps *h, struct as_
 {
     for (size_t i = 0; i < h->arenas.count; i++) {
         const struct as_arena *arena = &h->arenas.items[i];
-        struct as_arena_record *record = as_vec_add(&s->arenas, err);
-        if (!record)
+        if (!as_vec_push(&s->arenas, err,
+                         (struct as_arena_record){
+                             .address = arena->address,
+                             .malloc_index = arena->libc_index,
+                             .flags = (arena->main ? AS_ARENA_MAIN : 0) |
+                                      (arena->flags & AS_NONCONTIGUOUS ? AS_ARENA_NONCONTIGUOUS : 0) |
+                                      (arena->mutex ? AS_ARENA_LOCKED : 0),
+                             .system_mem = arena->system_mem,
+                             .max_system_mem = arena->max_system_mem,
+                             .attached_threads = arena->attached_threads,
+                             .top = arena->top,
+                         }))
             return false;
-        *record = (struct as_arena_record){
-            .address = arena->address,
-            .malloc_index = arena->libc_index,
-            .flags = (arena->main ? AS_ARENA_MAIN : 0) |
-                     (arena->flags & AS_NONCONTIGUOUS ? AS_ARENA_NONCONTIGUOUS : 0) |
-                     (arena->mutex ? AS_ARENA_LOCKED : 0),
-            .system_mem = arena->system_mem,
-            .max_system_mem = arena->max_system_mem,
-            .attached_threads = arena->attached_threads,
-            .top = arena->top,
-        };
     }
     return true;
 }

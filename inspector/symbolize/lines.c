@@ -32,10 +32,9 @@ static bool add_ranges(as_lines_ranges *out, Dwarf_Die *die, struct as_error *er
     for (int i = 0; i < MOST_RANGES && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0; i++) {
         if (start >= end || start == 0)
             continue;
-        struct as_lines_range *added = as_vec_add(out, err);
-        if (!added)
+        if (!as_vec_push(out, err,
+                         (struct as_lines_range){.start = start, .end = end, .address = die->addr, .unit = die->cu}))
             return false;
-        *added = (struct as_lines_range){.start = start, .end = end, .address = die->addr, .unit = die->cu};
     }
     return true;
 }

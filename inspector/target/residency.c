@@ -37,11 +37,8 @@ static bool add_run(struct as_target *t, uint64_t start, uint64_t end, uint8_t r
         last->end = end;
         return true;
     }
-    struct as_page_run *run = as_vec_add(&t->residency.runs, err);
-    if (!run)
-        return false;
-    *run = (struct as_page_run){.start = start, .end = end, .residency = residency};
-    return true;
+    return as_vec_push(&t->residency.runs, err,
+                       (struct as_page_run){.start = start, .end = end, .residency = residency});
 }
 
 static bool add_pages(struct as_target *t, uint64_t start, const uint8_t *pages, size_t count, struct as_error *err)

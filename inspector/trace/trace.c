@@ -151,10 +151,7 @@ static bool add_interpreter(struct as_trace *r, uint32_t language, uint32_t rele
         return true;
     if (release > UINT16_MAX || r->interpreters.count == AS_TRACE_MOST_INTERPRETERS)
         return contradicts(err, at, "interpreters that no process has");
-    struct as_trace_interpreter *added = as_vec_add(&r->interpreters, err);
-    if (added)
-        *added = (struct as_trace_interpreter){.language = language, .release = release};
-    return added != NULL;
+    return as_vec_push(&r->interpreters, err, (struct as_trace_interpreter){.language = language, .release = release});
 }
 
 static bool take_interpreters(struct as_trace *r, const uint64_t *payload, uint32_t size, uint64_t at,
@@ -173,10 +170,9 @@ static bool take_events(struct as_trace *r, const struct as_trace_block *b, uint
 {
     if (b->thread >= AS_TRACE_MOST_THREADS)
         return contradicts(err, at, "events of no thread");
-    struct as_trace_place *place = as_vec_add(&r->places, err);
-    if (!place)
+    if (!as_vec_push(&r->places, err,
+                     (struct as_trace_place){.offset = at + sizeof *b, .words = b->size / (uint32_t)sizeof(uint64_t)}))
         return false;
-    *place = (struct as_trace_place){.offset = at + sizeof *b, .words = b->size / (uint32_t)sizeof(uint64_t)};
     struct as_trace_thread *t = &r->threads[b->thread];
     uint32_t index = (uint32_t)r->places.count;
     if (t->last)

@@ -96,16 +96,15 @@ static bool add_segment(struct as_core *c, const Elf64_Phdr *header, struct as_e
         return as_fail(err, AS_BAD_INPUT,
                        "this core file is damaged: the segment at %#" PRIx64 " is out of order, or overlaps",
                        (uint64_t)header->p_vaddr);
-    struct as_segment *segment = as_vec_add(&c->segments, err);
-    if (!segment)
+    if (!as_vec_push(&c->segments, err,
+                     (struct as_segment){.start = header->p_vaddr,
+                                         .end = end,
+                                         .offset = header->p_offset,
+                                         .size = header->p_filesz,
+                                         .prot = (header->p_flags & PF_R ? AS_PROT_READ : 0u) |
+                                                 (header->p_flags & PF_W ? AS_PROT_WRITE : 0u) |
+                                                 (header->p_flags & PF_X ? AS_PROT_EXEC : 0u)}))
         return false;
-    *segment = (struct as_segment){.start = header->p_vaddr,
-                                   .end = end,
-                                   .offset = header->p_offset,
-                                   .size = header->p_filesz,
-                                   .prot = (header->p_flags & PF_R ? AS_PROT_READ : 0u) |
-                                           (header->p_flags & PF_W ? AS_PROT_WRITE : 0u) |
-                                           (header->p_flags & PF_X ? AS_PROT_EXEC : 0u)};
     if (file_end > c->expected)
         c->expected = file_end;
     if (header->p_align < 4096 || header->p_offset % header->p_align)

@@ -33,10 +33,7 @@ static bool add_occupied(struct as_process *p, uint64_t start, uint64_t end)
         last->end = end;
         return true;
     }
-    struct as_range *range = as_vec_add(&p->occupied, NULL);
-    if (range)
-        *range = (struct as_range){start, end};
-    return range != NULL;
+    return as_vec_push(&p->occupied, NULL, (struct as_range){start, end});
 }
 
 // May all of a mapping be passed over, because smaps counts nothing of it? smaps does not count the zero page. A mapping that can be
