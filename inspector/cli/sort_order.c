@@ -70,17 +70,23 @@ void as_pins_free(struct as_pins *p)
     free(p->order);
 }
 
-void as_sharers_sort(struct as_sharers *s, const struct as_view *v)
+void as_largest_offer(struct as_largest *l, uint64_t index, uint64_t value)
 {
-    s->count = 0;
-    for (uint64_t i = 0; i < v->sharer_count; i++) {
-        uint64_t at = s->count; // of equals the smaller size stays ahead
-        while (at > 0 && v->sharers[s->order[at - 1]].stranded < v->sharers[i].stranded)
-            at--;
-        if (at == AS_MOST_SHARERS)
-            continue;
-        s->count += s->count < AS_MOST_SHARERS;
-        memmove(&s->order[at + 1], &s->order[at], (s->count - at - 1) * sizeof s->order[0]);
-        s->order[at] = i;
-    }
+    uint32_t at = l->count;
+    while (at > 0 && l->value[at - 1] < value)
+        at--;
+    if (at == l->most)
+        return;
+    l->count += l->count < l->most;
+    memmove(&l->index[at + 1], &l->index[at], (l->count - at - 1) * sizeof l->index[0]);
+    memmove(&l->value[at + 1], &l->value[at], (l->count - at - 1) * sizeof l->value[0]);
+    l->index[at] = index;
+    l->value[at] = value;
+}
+
+void as_sharers_sort(struct as_largest *s, const struct as_view *v)
+{
+    *s = (struct as_largest){.most = AS_MOST_LARGEST};
+    for (uint64_t i = 0; i < v->sharer_count; i++)
+        as_largest_offer(s, i, v->sharers[i].stranded);
 }

@@ -52,13 +52,16 @@ struct as_pins {
 bool as_pins_sort(struct as_pins *p, const struct as_view *v, struct as_error *err);
 void as_pins_free(struct as_pins *p);
 
-// Indexes of the sizes whose chunks share pages with stranded bytes with others: those with the most of these bytes first.
-enum { AS_MOST_SHARERS = 24 };
-struct as_sharers {
-    uint64_t order[AS_MOST_SHARERS];
-    uint64_t count;
+// Indexes of what has the largest values, the largest first; of equals the first one stays ahead.
+enum { AS_MOST_LARGEST = 24 };
+struct as_largest {
+    uint64_t index[AS_MOST_LARGEST], value[AS_MOST_LARGEST];
+    uint32_t count, most; // `most` are kept
 };
-void as_sharers_sort(struct as_sharers *s, const struct as_view *v);
+void as_largest_offer(struct as_largest *l, uint64_t index, uint64_t value);
+
+// Those of the sizes whose chunks share pages with stranded bytes with others, by these bytes.
+void as_sharers_sort(struct as_largest *s, const struct as_view *v);
 
 // A string of the view; NULL where it is empty, which is null in JSON.
 static inline const char *as_string_or_null(const struct as_view *v, uint32_t offset)

@@ -7,24 +7,10 @@
 
 enum { MOST = 10 };
 
-// Indexes of records, those with the largest value first.
-struct largest {
-    uint64_t index[MOST], value[MOST];
-    uint32_t count;
-};
-
-static void offer(struct largest *l, uint64_t index, uint64_t value)
+static void offer(struct as_largest *l, uint64_t index, uint64_t value)
 {
-    uint32_t at = l->count; // of equals the first stays ahead
-    while (at > 0 && l->value[at - 1] < value)
-        at--;
-    if (at == MOST || value == 0)
-        return;
-    l->count += l->count < MOST;
-    memmove(&l->index[at + 1], &l->index[at], (l->count - at - 1) * sizeof l->index[0]);
-    memmove(&l->value[at + 1], &l->value[at], (l->count - at - 1) * sizeof l->value[0]);
-    l->index[at] = index;
-    l->value[at] = value;
+    if (value > 0)
+        as_largest_offer(l, index, value);
 }
 
 static void put_type(struct as_json *j, const struct as_view *v, uint32_t type)
@@ -65,7 +51,7 @@ static void put_owner(struct as_json *j, const struct as_view *v, uint32_t owner
 
 static void put_types(struct as_json *j, const struct as_view *v)
 {
-    struct largest l = {.count = 0};
+    struct as_largest l = {.most = MOST};
     for (uint64_t i = 0; i < v->graph_type_count; i++)
         offer(&l, i, v->graph_types[i].name != 0 ? v->graph_types[i].bytes : 0);
     as_json_array(j, "types");
@@ -82,7 +68,7 @@ static void put_types(struct as_json *j, const struct as_view *v)
 
 static void put_owners(struct as_json *j, const struct as_view *v)
 {
-    struct largest l = {.count = 0};
+    struct as_largest l = {.most = MOST};
     for (uint64_t i = 0; i < v->graph_owner_count; i++)
         offer(&l, i, v->graph_owners[i].retained);
     as_json_array(j, "owners");
@@ -121,7 +107,7 @@ static void put_several(struct as_json *j, const struct as_view *v)
 // Those that have most of the stranded bytes, alone on a page or with others.
 static void put_page_users(struct as_json *j, const struct as_view *v)
 {
-    struct largest l = {.count = 0};
+    struct as_largest l = {.most = MOST};
     for (uint64_t i = 0; i < v->graph_page_user_count; i++)
         offer(&l, i, v->graph_page_users[i].pinned.stranded + v->graph_page_users[i].pinned.part);
     as_json_array(j, "pins");

@@ -263,7 +263,7 @@ static void put_fill(struct as_json *j, const struct as_view *v, const char *nam
 }
 
 // How full the pages with stranded bytes are, and which sizes stand there together; null: residency is not known.
-static void put_stranded(struct as_json *j, const struct as_view *v, const struct as_sharers *sharers)
+static void put_stranded(struct as_json *j, const struct as_view *v, const struct as_largest *sharers)
 {
     if (v->fill_count == 0 && v->totals->ledger.stranded != 0) {
         as_json_null(j, "stranded_pages");
@@ -274,7 +274,7 @@ static void put_stranded(struct as_json *j, const struct as_view *v, const struc
     put_fill(j, v, "by_share", false);
     as_json_array(j, "shared");
     for (uint64_t i = 0; i < sharers->count; i++)
-        AS_JSON_OBJECT(j, NULL, &v->sharers[sharers->order[i]], chunk_size, places, stranded);
+        AS_JSON_OBJECT(j, NULL, &v->sharers[sharers->index[i]], chunk_size, places, stranded);
     as_json_array_end(j);
     as_json_object_end(j);
 }
@@ -299,7 +299,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
 {
     struct as_arena_threads threads = {0};
     struct as_pins pins = {0};
-    struct as_sharers sharers;
+    struct as_largest sharers;
     as_sharers_sort(&sharers, v);
     bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
     if (ok) {

@@ -222,48 +222,32 @@ static uint64_t freed_bytes(const struct as_view *v, uint32_t arena)
     return idle == AS_UNKNOWN ? 0 : idle;
 }
 
-// The few worst, by insertion; of equals the first stays ahead.
-static uint32_t worst_arenas(const struct as_view *v, uint32_t worst[WORST])
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < v->arena_count; i++) {
-        uint32_t at = count;
-        while (at > 0 && freed_bytes(v, worst[at - 1]) < freed_bytes(v, i))
-            at--;
-        if (at >= WORST)
-            continue;
-        if (count < WORST)
-            count++;
-        memmove(&worst[at + 1], &worst[at], (count - at - 1) * sizeof worst[0]);
-        worst[at] = i;
-    }
-    return count;
-}
-
 static void put_arenas(struct as_writer *w, const struct as_view *v, const struct as_arena_threads *threads)
 {
-    uint32_t worst[WORST];
-    uint32_t count = worst_arenas(v, worst);
-    if (count == 0)
+    struct as_largest worst = {.most = WORST};
+    for (uint32_t i = 0; i < v->arena_count; i++)
+        as_largest_offer(&worst, i, freed_bytes(v, i));
+    if (worst.count == 0)
         return;
-    if (v->arena_count > count)
-        as_heading(w, "The %" PRIu32 " of %" PRIu64 " arenas with the most free memory", count, v->arena_count);
+    if (v->arena_count > worst.count)
+        as_heading(w, "The %" PRIu32 " of %" PRIu64 " arenas with the most free memory", worst.count, v->arena_count);
     else
         as_heading(w, "Arenas");
     bool resident = v->meta->flags & AS_META_RESIDENCY_KNOWN;
     as_dim(w, "  %-16s %5s %10s %10s %10s %10s %10s", "", "heaps", "in use", "cached",
            resident ? "releasable" : "in bins", resident ? "withheld" : "top", resident ? "stranded" : "system_mem");
     as_put(w, "\n");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct as_arena_record *a = &v->arenas[worst[i]];
+    for (uint32_t i = 0; i < worst.count; i++) {
+        uint32_t index = (uint32_t)worst.index[i];
+        const struct as_arena_record *a = &v->arenas[index];
         char label[AS_ARENA_NAME], size[AS_SIZE_TEXT];
         uint64_t cells[ARENA_CELLS];
         arena_cells(v, a, cells);
-        as_put(w, "  %-16s %5" PRIu32, as_arena_name(v, worst[i], label), a->heap_count);
+        as_put(w, "  %-16s %5" PRIu32, as_arena_name(v, index, label), a->heap_count);
         for (int c = 0; c < ARENA_CELLS; c++)
             as_put(w, " %10s", as_format_size(cells[c], size));
         as_put(w, "\n");
-        put_threads(w, v, threads, worst[i]);
+        put_threads(w, v, threads, index);
     }
 }
 
