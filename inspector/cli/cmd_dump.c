@@ -12,10 +12,9 @@
 
 static void report(const struct as_options *o, const struct as_snapshot *snapshot)
 {
-    char rss[AS_SIZE_TEXT], pause[AS_SIZE_TEXT];
     const struct as_meta_record *m = snapshot->view.meta;
     fprintf(stderr, "arenadump: %s: Rss %s in %" PRIu64 " arenas and elsewhere, target stood still for %s", o->output,
-            as_format_size(m->rss, rss), snapshot->view.arena_count, as_format_duration(m->pause_ns, pause));
+            as_size_text(m->rss).text, snapshot->view.arena_count, as_duration_text(m->pause_ns).text);
     if (snapshot->view.warning_count)
         fprintf(stderr, ", %" PRIu64 " warning%s (arenadump summary shows them)", snapshot->view.warning_count,
                 snapshot->view.warning_count == 1 ? "" : "s");

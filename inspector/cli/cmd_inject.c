@@ -29,7 +29,7 @@ static void print_json(const struct as_client *agent, const struct as_inject_res
 
 static void print_text(const struct as_client *agent, const struct as_inject_result *r, uint64_t resident)
 {
-    char away[AS_SIZE_TEXT], takes[AS_SIZE_TEXT], where[200];
+    char where[200];
     char version[4 * sizeof agent->version + 8]; // the process says it
     printf("agent %s answers in process %d: ",
            as_safe_text(agent->version, sizeof agent->version, SIZE_MAX, false, version, sizeof version), agent->pid);
@@ -38,8 +38,8 @@ static void print_text(const struct as_client *agent, const struct as_inject_res
     else
         printf("%s by thread %d (%s), which was interrupted for %s\n", how_name(r->how), r->tid,
                as_safe_text(r->where, sizeof r->where, SIZE_MAX, false, where, sizeof where),
-               as_format_duration(r->away_ns, away));
-    printf("the agent itself takes %s of the process's memory\n", as_format_size(resident, takes));
+               as_duration_text(r->away_ns).text);
+    printf("the agent itself takes %s of the process's memory\n", as_size_text(resident).text);
 }
 
 struct as_inject_options as_options_injection(const struct as_options *o)

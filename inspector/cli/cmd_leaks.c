@@ -51,8 +51,7 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
 
 static void print_sum(const char *words, struct as_leak_sum sum)
 {
-    char bytes[AS_SIZE_TEXT];
-    printf("%-64s %12" PRIu64 "  %10s\n", words, sum.count, as_format_size(sum.bytes, bytes));
+    printf("%-64s %12" PRIu64 "  %10s\n", words, sum.count, as_size_text(sum.bytes).text);
 }
 
 static struct as_leak_sum less(const struct as_leak_sum *sum, const struct as_leak_sum *part)
@@ -72,7 +71,7 @@ static const char *remark_of(const struct as_leak_group *g)
 static void print_text(const struct as_graph_snapshot *snapshot, const struct as_leaks *leaks,
                        const struct as_not_searched *left)
 {
-    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], size[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME];
     as_not_searched_print(left);
     as_graph_print_head(snapshot);
     printf("\n%-64s %12s  %10s\n", "", "chunks", "bytes");
@@ -93,8 +92,8 @@ static void print_text(const struct as_graph_snapshot *snapshot, const struct as
         }
         if (i == 0)
             printf("\n%12s  %10s  %9s  %-18s  %s\n", "chunks", "bytes", "each", "example", "type");
-        printf("%12" PRIu64 "  %10s  %9s  0x%-16" PRIx64 "  %s%s\n", count, as_format_size(all, bytes),
-               g->size ? as_format_size(g->size, size) : "various", g->example,
+        printf("%12" PRIu64 "  %10s  %9s  0x%-16" PRIx64 "  %s%s\n", count, as_size_text(all).text,
+               g->size ? as_size_text(g->size).text : "various", g->example,
                as_graph_type_text(snapshot, g->type, TYPE_COLUMNS, text), remark_of(g));
     }
     if (leaks->groups.count > LINES)

@@ -61,12 +61,12 @@ enum { SHARE = 200, DEEPEST = 7, TYPE_COLUMNS = 70, SHOWN_LEADING = 8 };
 // Who leads to what several owners have together.
 static void print_several(const struct shown *s)
 {
-    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME];
     const struct as_several *several = s->several;
     uint32_t shown = several->count < SHOWN_LEADING ? several->count : SHOWN_LEADING;
-    printf("\n%s has several owners. It stays while one of them leads to it:\n", as_format_size(several->bytes, bytes));
+    printf("\n%s has several owners. It stays while one of them leads to it:\n", as_size_text(several->bytes).text);
     for (uint32_t i = 0; i < shown; i++)
-        printf("%10s  %s\n", as_format_size(several->leading[i].bytes, bytes),
+        printf("%10s  %s\n", as_size_text(several->leading[i].bytes).text,
                as_graph_owner_text(s->snapshot, s->owners, several->leading[i].owner, text));
     if (several->owners > shown)
         printf("%10s  %" PRIu32 " more owners (--json lists those that lead to most)\n", "", several->owners - shown);
@@ -77,7 +77,7 @@ static void print_several(const struct shown *s)
 
 static void print_text(const struct shown *s)
 {
-    char text[AS_GRAPH_NAME], retained[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT], example[24];
+    char text[AS_GRAPH_NAME], example[24];
     uint64_t least = s->tree->branches.items[0].retained / SHARE;
     uint32_t hidden = DEEPEST; // below a branch that is not shown, nothing is
     as_not_searched_print(&s->left);
@@ -92,16 +92,15 @@ static void print_text(const struct shown *s)
             continue;
         if (b->example != AS_NO_NODE)
             snprintf(example, sizeof example, "0x%" PRIx64, as_graph_example(s->snapshot, b->example));
-        printf("%10s  %10s  %10" PRIu64 "  %-18s  %*s%s\n", as_format_size(b->retained, retained),
-               as_format_size(b->bytes, bytes), b->count, b->example != AS_NO_NODE ? example : "",
-               (int)(2 * (b->depth - 1)), "",
+        printf("%10s  %10s  %10" PRIu64 "  %-18s  %*s%s\n", as_size_text(b->retained).text, as_size_text(b->bytes).text,
+               b->count, b->example != AS_NO_NODE ? example : "", (int)(2 * (b->depth - 1)), "",
                b->owner == AS_SEVERAL_OWNERS ? "several owners together"
                : b->owner != AS_NO_OWNER     ? as_graph_owner_text(s->snapshot, s->owners, b->owner, text)
                                              : as_graph_type_text(s->snapshot, b->type, TYPE_COLUMNS, text));
     }
     if (s->tree->unreached > 0)
         printf("%10s  lost: nothing, or only lost chunks point to it (arenadump leaks)\n",
-               as_format_size(s->tree->unreached, bytes));
+               as_size_text(s->tree->unreached).text);
     if (s->several->bytes > least)
         print_several(s);
     if (s->snapshot->graph.objects.blocks > 0)

@@ -75,7 +75,6 @@ static void print_json(const struct asked *a)
 static void print_text(const struct asked *a)
 {
     const struct arenascope_policy_stats *s = &a->stats;
-    char returned[AS_SIZE_TEXT], back[AS_SIZE_TEXT], elapsed[AS_SIZE_TEXT], hold[AS_SIZE_TEXT];
     char version[4 * sizeof a->agent.version + 8]; // the process says it
     if (a->state == NO_AGENT) {
         printf("process %d has no agent that answers, and so no policy that trims\n", a->pid);
@@ -90,10 +89,10 @@ static void print_text(const struct asked *a)
         return;
     printf("%" PRIu64 " checks, %" PRIu64 " trims, which took %s and returned %s; %s were resident again at the next "
            "check\n",
-           s->checks, s->trims, as_format_duration(s->elapsed, elapsed), as_format_size(s->returned, returned),
-           as_format_size(s->faulted_back, back));
+           s->checks, s->trims, as_duration_text(s->elapsed).text, as_size_text(s->returned).text,
+           as_size_text(s->faulted_back).text);
     if (s->trims != 0)
-        printf("longest lock of an arena: %s\n", as_format_duration(s->longest_hold, hold));
+        printf("longest lock of an arena: %s\n", as_duration_text(s->longest_hold).text);
 }
 
 bool as_cmd_policy(const struct as_options *o, struct as_error *err)

@@ -135,27 +135,25 @@ static void put_json(struct as_stack_printing *printing)
 
 static void print_head(const struct as_profile_record *p)
 {
-    char since[AS_TIME_SIZE], known[AS_SIZE_TEXT], unseen[AS_SIZE_TEXT], lost[AS_SIZE_TEXT], memory[AS_SIZE_TEXT];
-    char allocated[AS_SIZE_TEXT];
+    char since[AS_TIME_SIZE];
     printf("Profile since %s, %s\n", as_format_time(p->started_ns, since) ? since : "an unknown time",
            p->flags & AS_PROFILE_ON ? "going on" : "ended");
     if (p->flags & AS_PROFILE_EXACT)
         printf("every chunk in use was looked up; ");
     else
         printf("one page in %" PRIu32 " is watched, its chunks stand for all; ", p->page_rate);
-    printf("the tables take %s\n", as_format_size(p->memory, memory));
+    printf("the tables take %s\n", as_size_text(p->memory).text);
     if (p->hooks == AS_HOOKS_AT_ENTRIES)
         printf("hooks at the entries of malloc and its kin: calls through pointers are seen, too\n");
     else if (p->hooks == AS_HOOKS_IN_SLOTS)
         printf("hooks in slots: calls through pointers that were copied before are not seen\n");
     printf("in use: %s by the stacks below; %s allocated before, or unseen; %s without a stack\n",
-           as_format_size(p->known_bytes, known), as_format_size(p->unseen_bytes, unseen),
-           as_format_size(p->lost_bytes, lost));
+           as_size_text(p->known_bytes).text, as_size_text(p->unseen_bytes).text, as_size_text(p->lost_bytes).text);
     if (p->lost)
         printf("recorded without a stack: %" PRIu64 " allocations, freed or not (no room in the tables, as a rule)\n",
                p->lost);
     if (p->lost_alloc_bytes)
-        printf("allocated without a stack: %s (estimate)\n", as_format_size(p->lost_alloc_bytes, allocated));
+        printf("allocated without a stack: %s (estimate)\n", as_size_text(p->lost_alloc_bytes).text);
     printf("stacks: %" PRIu64 " of %" PRIu64 " that were checked were wrong; %" PRIu64 " lack outer frames\n", p->wrong,
            p->checked, p->cut);
     as_stacks_print_unknown(AS_TRACE_PYTHON, p->unknown_python);
@@ -164,9 +162,8 @@ static void print_head(const struct as_profile_record *p)
 
 static void print_site(struct as_stack_printing *p, const struct as_profile_site_record *s)
 {
-    char bytes[AS_SIZE_TEXT], allocated[AS_SIZE_TEXT];
-    printf("%11s %12" PRIu64 "  %11s allocated (estimate)\n", as_format_size(s->bytes, bytes), s->count,
-           as_format_size(s->alloc_bytes, allocated));
+    printf("%11s %12" PRIu64 "  %11s allocated (estimate)\n", as_size_text(s->bytes).text, s->count,
+           as_size_text(s->alloc_bytes).text);
     as_stacks_print(p, s->stack);
 }
 

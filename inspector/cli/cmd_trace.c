@@ -247,8 +247,7 @@ static void put_json(struct trace_reading *r)
 
 static void print_sum(const char *what, const struct as_trace_sum *sum)
 {
-    char bytes[AS_SIZE_TEXT];
-    printf("%-22s%11s in %" PRIu64 " blocks\n", what, as_format_size(sum->bytes, bytes), sum->count);
+    printf("%-22s%11s in %" PRIu64 " blocks\n", what, as_size_text(sum->bytes).text, sum->count);
 }
 
 static void print_limits(const struct trace_reading *r)
@@ -282,23 +281,22 @@ static void print_text(struct trace_reading *r)
 {
     const struct as_trace *f = &r->trace;
     const struct as_trace_account *a = &r->account;
-    char text[TEXT_SIZE], time[AS_TIME_SIZE], duration[AS_SIZE_TEXT], when[AS_SIZE_TEXT], bytes[AS_SIZE_TEXT],
-        all[AS_SIZE_TEXT];
+    char text[TEXT_SIZE], time[AS_TIME_SIZE];
     printf("%s (pid %" PRIu64 "), from %s for %s\n",
            as_safe_text(f->head.program, sizeof f->head.program, PATH_COLUMNS, true, text, sizeof text), f->head.pid,
            as_format_time(started(f), time) ? time : "an unknown time",
-           as_format_duration(as_trace_time(f, f->last.ticks), duration));
+           as_duration_text(as_trace_time(f, f->last.ticks)).text);
     print_limits(r);
     print_sum("allocated", &a->allocated);
     print_sum("freed at once", &a->temporary);
     print_sum("at most in use", &a->peak);
-    printf("  after %s\n", as_format_duration(as_trace_time(f, a->peak_ticks), when));
+    printf("  after %s\n", as_duration_text(as_trace_time(f, a->peak_ticks)).text);
     print_sum("in use at the end", &a->in_use);
     printf("\n%11s %12s  %11s\n", "at the peak", "blocks", "at the end");
     for (size_t i = 0; i < r->order.count && i < SITES; i++) {
         const struct as_trace_site *s = &a->sites.items[r->order.items[i]];
-        printf("%11s %12" PRIu64 "  %11s\n", as_format_size(s->peak.bytes, bytes), s->peak.count,
-               as_format_size(s->in_use.bytes, all));
+        printf("%11s %12" PRIu64 "  %11s\n", as_size_text(s->peak.bytes).text, s->peak.count,
+               as_size_text(s->in_use.bytes).text);
         as_stacks_print(&r->printing, r->stacks.items[r->order.items[i]]);
     }
     if (r->order.count > SITES)

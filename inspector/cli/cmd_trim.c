@@ -199,8 +199,6 @@ static bool forecast_first(struct trimming *t, bool *vain, struct as_error *err)
 {
     struct as_snapshot snapshot;
     struct as_error why = {0};
-    char bytes[AS_SIZE_TEXT];
-    char most[AS_SIZE_TEXT];
     *vain = as_snapshot_open(&snapshot, t->options->target, &why) && forecast(t, &snapshot, &why) &&
             is_in_vain(t, &snapshot);
     if (*vain)
@@ -208,8 +206,8 @@ static bool forecast_first(struct trimming *t, bool *vain, struct as_error *err)
             t->reply.error, sizeof t->reply.error,
             "the agent was not loaded: it would take up to %s, and a trim would return %s (arenascope inject loads it "
             "all the same)",
-            as_format_size(as_agent_most_resident(snapshot.view.meta->page_size), most),
-            as_format_size(sum_promised(t), bytes));
+            as_size_text(as_agent_most_resident(snapshot.view.meta->page_size)).text,
+            as_size_text(sum_promised(t)).text);
     else
         as_vec_free(&t->arenas);
     as_snapshot_close(&snapshot);
@@ -302,17 +300,16 @@ static void print_json(const struct trimming *t)
 
 static void print_arenas(const struct trimming *t)
 {
-    char resident[AS_SIZE_TEXT], releasable[AS_SIZE_TEXT], withheld[AS_SIZE_TEXT], returned[AS_SIZE_TEXT];
-    char hold[AS_SIZE_TEXT], name[AS_ARENA_NAME];
+    char name[AS_ARENA_NAME];
     printf("%-16s %-16s %12s %12s %12s", "arena", "address", "resident", "releasable", "withheld");
     puts(t->trimmed ? "     returned  locked for" : "");
     for (size_t i = 0; i < t->arenas.count; ++i) {
         const struct as_control_arena *a = &t->arenas.items[i];
         printf("%-16s 0x%-14" PRIx64 " %12s %12s %12s", as_arena_place_name(&a->place, name), a->before.arena,
-               as_format_size(a->before.resident, resident), as_format_size(a->before.releasable, releasable),
-               as_format_size(a->before.withheld, withheld));
+               as_size_text(a->before.resident).text, as_size_text(a->before.releasable).text,
+               as_size_text(a->before.withheld).text);
         if (t->trimmed)
-            printf(" %12s %11s", as_format_size(a->returned, returned), as_format_duration(a->longest_hold, hold));
+            printf(" %12s %11s", as_size_text(a->returned).text, as_duration_text(a->longest_hold).text);
         putchar('\n');
     }
 }
@@ -320,27 +317,26 @@ static void print_arenas(const struct trimming *t)
 static void print_trim(const struct trimming *t)
 {
     const struct arenascope_trim_result *r = &t->reply.trim;
-    char a[AS_SIZE_TEXT], b[AS_SIZE_TEXT];
-    printf("returned %s by the kernel's count (the forecast was %s)", as_format_size(r->returned, a),
-           as_format_size(r->forecast, b));
+    printf("returned %s by the kernel's count (the forecast was %s)", as_size_text(r->returned).text,
+           as_size_text(r->forecast).text);
     if (r->returned_swap != 0 && r->returned_swap != AS_UNKNOWN)
-        printf(", and %s of swap", as_format_size(r->returned_swap, a));
+        printf(", and %s of swap", as_size_text(r->returned_swap).text);
     if (r->longest_hold == AS_UNKNOWN)
         printf("\nit is unknown for how long an arena was locked (libc's own malloc_trim did the work; --max-hold "
                "bounds and measures it); ");
     else if (t->options->max_hold_ns != 0 && r->longest_hold > t->options->max_hold_ns)
         printf("\nan arena was locked for %s, longer than the %s of --max-hold; ",
-               as_format_duration(r->longest_hold, a), as_format_duration(t->options->max_hold_ns, b));
+               as_duration_text(r->longest_hold).text, as_duration_text(t->options->max_hold_ns).text);
     else
-        printf("\nno arena was locked for longer than %s; ", as_format_duration(r->longest_hold, a));
-    printf("it took %s, %s of processor time\n", as_format_duration(r->elapsed, a), as_format_duration(r->cpu, b));
+        printf("\nno arena was locked for longer than %s; ", as_duration_text(r->longest_hold).text);
+    printf("it took %s, %s of processor time\n", as_duration_text(r->elapsed).text, as_duration_text(r->cpu).text);
     if (r->skipped != 0 && r->skipped != AS_UNKNOWN)
         printf("%" PRIu64 " arena%s skipped; the note says why\n", r->skipped, r->skipped == 1 ? " was" : "s were");
-    printf("the agent itself takes %s of the process's memory\n", as_format_size(t->resident, a));
+    printf("the agent itself takes %s of the process's memory\n", as_size_text(t->resident).text);
     if (t->options->watch_ns == 0)
         return;
-    printf("after %s, %s of it is resident again", as_format_duration(t->options->watch_ns, a),
-           as_format_size(t->faulted_back, b));
+    printf("after %s, %s of it is resident again", as_duration_text(t->options->watch_ns).text,
+           as_size_text(t->faulted_back).text);
     if (r->returned != 0 && t->faulted_back != AS_UNKNOWN && r->returned != AS_UNKNOWN)
         printf(" (%.0f %%)", 100.0 * (double)t->faulted_back / (double)r->returned);
     if (t->faults != AS_UNKNOWN)
@@ -354,7 +350,7 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
         .options = o, .agent.socket = -1, .faulted_back = AS_UNKNOWN, .faults = AS_UNKNOWN, .resident = AS_UNKNOWN};
     memset(&t.reply.trim, 0xff, sizeof t.reply.trim); // until the agent trims, all is unknown
     bool ok = perform(&t, err);
-    char sum[AS_SIZE_TEXT], note[sizeof t.reply.error];
+    char note[sizeof t.reply.error];
     if (ok && o->json) {
         print_json(&t);
     } else if (ok) {
@@ -362,7 +358,7 @@ bool as_cmd_trim(const struct as_options *o, struct as_error *err)
         if (t.trimmed)
             print_trim(&t);
         else
-            printf("a %strim would return %s\n", o->deep ? "deep " : "", as_format_size(sum_promised(&t), sum));
+            printf("a %strim would return %s\n", o->deep ? "deep " : "", as_size_text(sum_promised(&t)).text);
         if (t.reply.error[0])
             printf("note: %s\n", as_safe_text(t.reply.error, sizeof t.reply.error, SIZE_MAX, false, note, sizeof note));
     }

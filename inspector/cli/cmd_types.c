@@ -35,7 +35,7 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_s
 static void print_text(const struct as_graph_snapshot *snapshot, const struct as_store *types,
                        const struct as_type_records *records, const struct as_not_searched *left)
 {
-    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT], example[24];
+    char text[AS_GRAPH_NAME], example[24];
     as_not_searched_print(left);
     as_graph_print_head(snapshot);
     printf("\n%12s  %10s  %-18s  %s\n", "chunks", "bytes", "example", "type");
@@ -44,7 +44,7 @@ static void print_text(const struct as_graph_snapshot *snapshot, const struct as
         const char *name = r->flags & AS_GRAPH_OTHERS ? "other types" : as_strings_at(&types->strings, r->name);
         const uint64_t address = as_graph_example(snapshot, records->examples.items[i]);
         snprintf(example, sizeof example, "0x%" PRIx64, address);
-        printf("%12" PRIu64 "  %10s  %-18s  %s\n", r->count, as_format_size(r->bytes, bytes),
+        printf("%12" PRIu64 "  %10s  %-18s  %s\n", r->count, as_size_text(r->bytes).text,
                address == AS_UNKNOWN ? "" : example,
                name[0] ? as_safe_text(name, AS_GRAPH_NAME, TYPE_COLUMNS, true, text, sizeof text) : "type not known");
     }

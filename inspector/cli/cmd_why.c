@@ -127,7 +127,7 @@ static const char *member_text(const char *member, char text[AS_GRAPH_NAME])
 static void print_text(struct as_graph_snapshot *snapshot, const struct question *q, const struct as_owners *owners)
 {
     const struct as_way *p = &q->path;
-    char text[AS_GRAPH_NAME], member[AS_GRAPH_NAME], size[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME], member[AS_GRAPH_NAME];
     as_graph_print_head(snapshot);
     printf("\n%s\n", p->root == AS_NO_NODE ? lost_words[q->lost]
                                            : as_graph_owner_text(snapshot, owners, as_owner_of(owners, p->root), text));
@@ -136,7 +136,7 @@ static void print_text(struct as_graph_snapshot *snapshot, const struct question
                member_text(root_member(snapshot, p->root, member), text));
     for (size_t i = 0; i < p->steps.count; i++) {
         const struct as_step *step = &p->steps.items[i];
-        printf("0x%" PRIx64 "  %s  %s\n", step->address, as_format_size(step->size, size),
+        printf("0x%" PRIx64 "  %s  %s\n", step->address, as_size_text(step->size).text,
                as_graph_type_text(snapshot, as_graph_type(&snapshot->graph, step->node), TYPE_COLUMNS, text));
         if (i + 1 < p->steps.count && step->offset != AS_UNKNOWN)
             printf("  at +%" PRIu64 "%s it points to +%" PRIu64 " of\n", step->offset,

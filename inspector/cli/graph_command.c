@@ -140,23 +140,23 @@ void as_graph_put_type(struct as_json *j, const struct as_graph_snapshot *g, uin
 void as_graph_print_head(const struct as_graph_snapshot *g)
 {
     const struct as_view *v = &g->snapshot.view;
-    char text[AS_GRAPH_NAME], bytes[AS_SIZE_TEXT];
-    char objects[AS_SIZE_TEXT + 64] = "", of[AS_SIZE_TEXT];
+    char text[AS_GRAPH_NAME];
+    char objects[AS_SIZE_TEXT + 64] = "";
     if (g->graph.objects.blocks > 0)
-        snprintf(objects, sizeof objects, " (%s in %" PRIu64 " objects)", as_format_size(g->graph.objects.bytes, of),
+        snprintf(objects, sizeof objects, " (%s in %" PRIu64 " objects)", as_size_text(g->graph.objects.bytes).text,
                  g->graph.objects.blocks);
     printf("%s (pid %" PRIu32 "): %" PRIu32 " chunks in use, %s%s, %" PRIu64 " pointers between them\n",
            as_safe_text(v->meta->comm, sizeof v->meta->comm, 32, true, text, sizeof text), v->meta->pid,
-           g->graph.index.chunks, as_format_size(g->graph.index.chunk_bytes, bytes), objects, g->graph.edges.pointers);
+           g->graph.index.chunks, as_size_text(g->graph.index.chunk_bytes).text, objects, g->graph.edges.pointers);
     for (uint64_t i = 0; i < v->warning_count && !as_graph_is_exact(g); i++)
         if (v->warnings[i].code != AS_WARN_NOTE)
             printf("not exact: %s\n",
                    as_safe_text(as_view_string(v, v->warnings[i].text), SIZE_MAX, 1000, true, text, sizeof text));
     if (g->graph.edges.unread > 0)
-        printf("not exact: %s of the heaps could not be read\n", as_format_size(g->graph.edges.unread, bytes));
+        printf("not exact: %s of the heaps could not be read\n", as_size_text(g->graph.edges.unread).text);
     if (g->graph.roots.unsearched > 0)
         printf("not exact: %s of shared memory were not searched; --mode freeze searches them\n",
-               as_format_size(g->graph.roots.unsearched, bytes));
+               as_size_text(g->graph.roots.unsearched).text);
     if (g->graph.roots.running)
         printf("not exact: shared memory, or memory that no child inherits, was read while the process ran on\n");
     char why[LEFT_OUT];

@@ -33,17 +33,10 @@ size_t as_utf8_next(const char *text, size_t length, uint32_t *rune)
     return want;
 }
 
-const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT])
+struct as_short_text as_size_text(uint64_t bytes)
 {
     static const char units[] = "KMGTPE";
-    if (bytes == AS_UNKNOWN) {
-        snprintf(out, AS_SIZE_TEXT, "unknown");
-        return out;
-    }
-    if (bytes < 1024) {
-        snprintf(out, AS_SIZE_TEXT, "%" PRIu64 " B", bytes);
-        return out;
-    }
+    struct as_short_text out = {"unknown"};
     double size = (double)bytes / 1024;
     size_t unit = 0;
     // 1023.96 would be printed as 1024.0.
@@ -51,20 +44,22 @@ const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT])
         size /= 1024;
         unit++;
     }
-    snprintf(out, AS_SIZE_TEXT, "%.1f %ciB", size, units[unit]);
+    if (bytes < 1024)
+        snprintf(out.text, sizeof out.text, "%" PRIu64 " B", bytes);
+    else if (bytes != AS_UNKNOWN)
+        snprintf(out.text, sizeof out.text, "%.1f %ciB", size, units[unit]);
     return out;
 }
 
-const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT])
+struct as_short_text as_duration_text(uint64_t nanoseconds)
 {
-    if (nanoseconds == AS_UNKNOWN)
-        snprintf(out, AS_SIZE_TEXT, "unknown");
-    else if (nanoseconds < 1000 * 1000)
-        snprintf(out, AS_SIZE_TEXT, "%.3f ms", (double)nanoseconds / 1e6);
+    struct as_short_text out = {"unknown"};
+    if (nanoseconds < 1000 * 1000)
+        snprintf(out.text, sizeof out.text, "%.3f ms", (double)nanoseconds / 1e6);
     else if (nanoseconds < 1000 * 1000 * 1000)
-        snprintf(out, AS_SIZE_TEXT, "%.1f ms", (double)nanoseconds / 1e6);
-    else
-        snprintf(out, AS_SIZE_TEXT, "%.1f s", (double)nanoseconds / 1e9);
+        snprintf(out.text, sizeof out.text, "%.1f ms", (double)nanoseconds / 1e6);
+    else if (nanoseconds != AS_UNKNOWN)
+        snprintf(out.text, sizeof out.text, "%.1f s", (double)nanoseconds / 1e9);
     return out;
 }
 

@@ -13,11 +13,14 @@ enum { AS_SIZE_TEXT = 24, AS_TIME_SIZE = 40 };
 // UTF-8 character (overlong forms and surrogates are none) counts one, as AS_NOT_UTF8.
 size_t as_utf8_next(const char *text, size_t length, uint32_t *rune);
 
-// "812.3 MiB", "16 B", "unknown" for AS_UNKNOWN. Returns `out`.
-const char *as_format_size(uint64_t bytes, char out[AS_SIZE_TEXT]);
-
-// "1.234 ms", "15.2 s", "unknown". Returns `out`.
-const char *as_format_duration(uint64_t nanoseconds, char out[AS_SIZE_TEXT]);
+// A text by value: as an argument it lasts as long as the call.
+struct as_short_text {
+    char text[AS_SIZE_TEXT];
+};
+// "812.3 MiB", "16 B", "unknown" for AS_UNKNOWN.
+struct as_short_text as_size_text(uint64_t bytes);
+// "1.234 ms", "15.2 s", "unknown".
+struct as_short_text as_duration_text(uint64_t nanoseconds);
 
 // "2026-11-20T09:32:59.123Z"; false when there is no such time.
 bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE]);

@@ -61,8 +61,7 @@ struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, b
 // "137.2 MiB of jemalloc"; "anonymous memory" stands for a malloc that is not known.
 static const char *text_of(const struct as_not_searched *n, char text[256])
 {
-    char bytes[AS_SIZE_TEXT];
-    int length = snprintf(text, 256, "%s", n->bytes == AS_UNKNOWN ? "memory" : as_format_size(n->bytes, bytes));
+    int length = snprintf(text, 256, "%s", n->bytes == AS_UNKNOWN ? "memory" : as_size_text(n->bytes).text);
     for (size_t i = 0; i < n->count; i++)
         length += snprintf(text + length, 256 - (size_t)length, "%s%.20s", i == 0 ? " of " : ", ", n->names[i]);
     return text;
@@ -98,10 +97,10 @@ void as_not_searched_put(struct as_json *j, const struct as_not_searched *n)
 
 bool as_not_searched_judge(const struct as_not_searched *n, struct as_error *err)
 {
-    char text[256], bytes[AS_SIZE_TEXT];
+    char text[256];
     return !n->larger ||
            as_fail(err, AS_PARTIAL,
                    "%s could not be searched, and %s was: this answer %s about the smaller part; "
                    "summary shows all memory",
-                   text_of(n, text), as_format_size(n->searched, bytes), n->bytes == AS_UNKNOWN ? "may be" : "is");
+                   text_of(n, text), as_size_text(n->searched).text, n->bytes == AS_UNKNOWN ? "may be" : "is");
 }

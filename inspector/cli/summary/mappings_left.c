@@ -160,7 +160,6 @@ static bool follows_data(const struct as_view *v, uint64_t index)
 static void of_neighbours(const struct as_view *v, uint64_t index, struct as_may_be *is)
 {
     const struct as_mapping_record *m = &v->mappings[index], *before = below(v, index), *after = above(v, index);
-    char size[AS_SIZE_TEXT];
     const struct as_mapping_record *reserved = no_access(after)                                   ? after
                                                : no_access(before) && size_of(before) > MAX_GUARD ? before
                                                                                                   : NULL;
@@ -177,26 +176,24 @@ static void of_neighbours(const struct as_view *v, uint64_t index, struct as_may
         if (!threads_known)
             is->kind = "the stack of a thread, or of a coroutine";
         snprintf(is->evidence, sizeof is->evidence, "a guard of %s without access lies just below it%s",
-                 as_format_size(size_of(before), size), threads_known ? ", and no thread's stack pointer in it" : "");
+                 as_size_text(size_of(before)).text, threads_known ? ", and no thread's stack pointer in it" : "");
     } else if (reserved && size_of(reserved) >= MIN_RESERVATION) {
         is->kind = "a heap that grows within a range reserved for it: a runtime's, or another allocator's";
         snprintf(is->evidence, sizeof is->evidence, "%s without access are reserved next to it",
-                 as_format_size(size_of(reserved), size));
+                 as_size_text(size_of(reserved)).text);
     }
 }
 
 // What a part of it is known to be.
 static bool of_parts(const struct as_mapping_record *m, uint64_t runtimes, struct as_may_be *is)
 {
-    char size[AS_SIZE_TEXT];
     if (runtimes != AS_UNKNOWN && runtimes > 0) {
         is->kind = "the runtime's own memory beside its heap, or a neighbour that the kernel joined with it";
         snprintf(is->evidence, sizeof is->evidence, "%s of the mapping are in a runtime's heap",
-                 as_format_size(runtimes, size));
+                 as_size_text(runtimes).text);
     } else if (m->malloc_rss != AS_UNKNOWN && m->malloc_rss > 0) {
         is->kind = "the program's own mmap() beside malloc's memory: the kernel joins neighbours";
-        snprintf(is->evidence, sizeof is->evidence, "%s of the mapping are malloc's",
-                 as_format_size(m->malloc_rss, size));
+        snprintf(is->evidence, sizeof is->evidence, "%s of the mapping are malloc's", as_size_text(m->malloc_rss).text);
     }
     return is->kind;
 }

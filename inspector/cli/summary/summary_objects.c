@@ -31,7 +31,7 @@ static void put_more(struct as_writer *w, uint64_t left, const char *what)
 static void put_types(struct as_writer *w, const struct as_view *v, uint32_t runtime)
 {
     const struct as_runtime_record *r = &v->runtimes[runtime];
-    char name[NAME], bytes[AS_SIZE_TEXT], owned[AS_SIZE_TEXT];
+    char name[NAME];
     uint64_t seen = 0;
     as_heading(w, "%s objects by type%s", whose(r),
                r->objects == AS_OBJECTS_ESTIMATED ? " (some changed during the snapshot)" : "");
@@ -44,11 +44,11 @@ static void put_types(struct as_writer *w, const struct as_view *v, uint32_t run
         if (t->runtime != runtime || seen++ >= MOST_LINES)
             continue;
         as_safe_text(as_view_string(v, t->name), SIZE_MAX, 60, w->style->ascii, name, sizeof name);
-        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", t->count, as_format_size(bytes_of(t), bytes),
-               as_format_size(as_add(t->owned_bytes, t->owned_malloc_bytes), owned), name);
+        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", t->count, as_size_text(bytes_of(t)).text,
+               as_size_text(as_add(t->owned_bytes, t->owned_malloc_bytes)).text, name);
     }
     if (r->other_blocks > 0)
-        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", r->other_blocks, as_format_size(r->other_bytes, bytes), "",
+        as_put(w, "  %12" PRIu64 " %11s %13s  %s\n", r->other_blocks, as_size_text(r->other_bytes).text, "",
                "blocks that no object owns");
     put_more(w, seen > MOST_LINES ? seen - MOST_LINES : 0, "types");
 }
@@ -70,14 +70,14 @@ static const char *class_title(const struct as_view *v, const struct as_class_re
 
 static void put_class(struct as_writer *w, const struct as_view *v, const struct as_class_record *c)
 {
-    char name[NAME], type[NAME], bytes[AS_SIZE_TEXT], owned[AS_SIZE_TEXT], made[24] = "unknown";
+    char name[NAME], type[NAME], made[24] = "unknown";
     if (c->not_marked != AS_UNKNOWN)
         snprintf(made, sizeof made, "%" PRIu64, c->not_marked);
     as_safe_text(class_title(v, c), SIZE_MAX, 40, w->style->ascii, name, sizeof name);
     as_safe_text(as_view_string(v, v->types[c->type].name), SIZE_MAX, 20, w->style->ascii, type, sizeof type);
     as_put(w, "  %12" PRIu64 " %13s %11s %13s  %s, %s\n", c->count, made,
-           as_format_size(as_add(c->bytes, as_known(c->owned_malloc_bytes)), bytes),
-           as_format_size(c->owned_malloc_bytes, owned), name, type);
+           as_size_text(as_add(c->bytes, as_known(c->owned_malloc_bytes))).text,
+           as_size_text(c->owned_malloc_bytes).text, name, type);
 }
 
 // The classes of a Ruby's objects that have the most bytes; they are in this order.

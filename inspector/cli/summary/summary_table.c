@@ -35,7 +35,7 @@ static int by_bytes(const void *a, const void *b)
 static void put_header(struct as_writer *w, const struct as_view *v)
 {
     const struct as_meta_record *m = v->meta;
-    char name[80], command[400], size[AS_SIZE_TEXT], swap[AS_SIZE_TEXT], time[AS_TIME_SIZE];
+    char name[80], command[400], time[AS_TIME_SIZE];
     as_safe_text(m->comm, sizeof m->comm, 32, w->style->ascii, name, sizeof name);
     const char *line = as_view_string(v, m->cmdline);
     if (!*line)
@@ -45,11 +45,11 @@ static void put_header(struct as_writer *w, const struct as_view *v)
     size_t used = strlen(name) + 16;
     as_put(w, "%s\n", as_safe_text(line, SIZE_MAX, w->style->columns - used, w->style->ascii, command, sizeof command));
     as_put(w, "Rss ");
-    as_bold(w, "%s", as_format_size(m->rss, size));
+    as_bold(w, "%s", as_size_text(m->rss).text);
     uint64_t known = as_ledger_sum_up(&v->totals->ledger).known;
     if (m->rss == AS_UNKNOWN && known > 0)
-        as_put(w, " (%s of it known)", as_format_size(known, size));
-    as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_format_size(m->swap, swap), m->thread_count,
+        as_put(w, " (%s of it known)", as_size_text(known).text);
+    as_put(w, ", swap %s, %" PRIu32 " thread%s, %s", as_size_text(m->swap).text, m->thread_count,
            m->thread_count == 1 ? "" : "s", as_malloc_kind_name(m->malloc_kind));
     if (m->malloc_kind == AS_MALLOC_GLIBC && v->malloc_count && *as_view_string(v, v->mallocs[0].version))
         as_put(w, " %s",
@@ -79,8 +79,7 @@ static void put_chunks(struct as_writer *w, const struct as_tallies *t)
         largest = tallies[i].bytes != AS_UNKNOWN && tallies[i].bytes > largest ? tallies[i].bytes : largest;
     as_heading(w, "Chunks, resident or not (it is unknown which pages are resident)");
     for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++) {
-        char size[AS_SIZE_TEXT];
-        as_put(w, "  %-16s %11s ", labels[i], as_format_size(tallies[i].bytes, size));
+        as_put(w, "  %-16s %11s ", labels[i], as_size_text(tallies[i].bytes).text);
         if (tallies[i].bytes == AS_UNKNOWN || tallies[i].count == AS_UNKNOWN) {
             as_put(w, "\n");
             continue;
@@ -120,10 +119,9 @@ static void put_absent(struct as_writer *w, const struct as_ledger *rows)
     char line[400];
     size_t used = 0;
     for (int row = 0; row < AS_ROW_COUNT; row++) {
-        char size[AS_SIZE_TEXT];
         if (as_rows[row].kind == AS_ROW_ABSENT && used < sizeof line)
             used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
-                                     as_format_size(as_row_value(rows, row), size), as_row_words[row].title);
+                                     as_size_text(as_row_value(rows, row)).text, as_row_words[row].title);
     }
     as_wrapped(w, 2, "Not in Rss: %s.", line);
 }
@@ -142,12 +140,11 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
     uint64_t whole = known ? v->meta->rss : as_ledger_sum_up(&v->totals->ledger).known;
     as_heading(w, known ? "What holds it" : "What holds it, in shares of the known rows");
     for (size_t i = 0; i < count; i++) {
-        char size[AS_SIZE_TEXT];
         const struct sorted_row *s = &sorted[i];
         if (s->bytes == 0)
             continue;
         const struct as_row_words *words = &as_row_words[s->row];
-        as_put(w, "  %-16s %11s ", words->title, as_format_size(s->bytes, size));
+        as_put(w, "  %-16s %11s ", words->title, as_size_text(s->bytes).text);
         put_share(w, s->bytes, whole);
         as_bar(w, colours[words->group], s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
         as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v));
@@ -159,18 +156,17 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
 static void put_forecast(struct as_writer *w, const struct as_view *v)
 {
     const struct as_ledger *l = &v->totals->ledger;
-    char size[AS_SIZE_TEXT];
     uint64_t deeper = as_ledger_sum_up(&v->totals->ledger).deep_trim_adds;
     as_heading(w, "What would come back");
     as_put(w, "  malloc_trim(0)   ");
-    as_bold(w, "%11s", as_format_size(l->malloc_trim, size));
+    as_bold(w, "%11s", as_size_text(l->malloc_trim).text);
     // A dump or a core has no process that one could ask.
     bool any = l->malloc_trim != AS_UNKNOWN && l->malloc_trim != 0;
     bool more = deeper != AS_UNKNOWN && deeper != 0;
     if (any && w->style->live)
         as_put(w, "  arenadump trim %" PRIu32, v->meta->pid);
     as_put(w, "\n  a deep trim adds ");
-    as_bold(w, "%11s", as_format_size(deeper, size));
+    as_bold(w, "%11s", as_size_text(deeper).text);
     if (more && w->style->live)
         as_put(w, "  arenadump trim %" PRIu32 " --deep", v->meta->pid);
     else if (more)
@@ -240,12 +236,12 @@ static void put_arenas(struct as_writer *w, const struct as_view *v, const struc
     for (uint32_t i = 0; i < worst.count; i++) {
         uint32_t index = (uint32_t)worst.index[i];
         const struct as_arena_record *a = &v->arenas[index];
-        char label[AS_ARENA_NAME], size[AS_SIZE_TEXT];
+        char label[AS_ARENA_NAME];
         uint64_t cells[ARENA_CELLS];
         arena_cells(v, a, cells);
         as_put(w, "  %-16s %5" PRIu32, as_arena_name(v, index, label), a->heap_count);
         for (int c = 0; c < ARENA_CELLS; c++)
-            as_put(w, " %10s", as_format_size(cells[c], size));
+            as_put(w, " %10s", as_size_text(cells[c]).text);
         as_put(w, "\n");
         put_threads(w, v, threads, index);
     }
@@ -260,10 +256,10 @@ static void put_pins(struct as_writer *w, const struct as_view *v, const struct 
     as_put(w, "\n");
     for (uint64_t i = 0; i < pins->count && i < WORST; i++) {
         const struct as_size_record *s = &v->sizes[pins->order[i]];
-        char stranded[AS_SIZE_TEXT], tail[AS_SIZE_TEXT], pages[24];
+        char pages[24];
         snprintf(pages, sizeof pages, s->pin_pages == UINT64_MAX ? "unknown" : "%" PRIu64, s->pin_pages);
         as_put(w, "  %10" PRIu64 " B %10" PRIu64 " %11s %11s %8" PRIu64 " %11s\n", s->chunk_size, s->pin_count, pages,
-               as_format_size(s->pin_stranded, stranded), s->tail_count, as_format_size(s->tail_bytes, tail));
+               as_size_text(s->pin_stranded).text, s->tail_count, as_size_text(s->tail_bytes).text);
     }
 }
 
@@ -281,7 +277,6 @@ static void put_stranded(struct as_writer *w, const struct as_view *v)
     as_put(w, "\n");
     for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
         uint64_t pages = 0, in_use = 0, stranded = 0;
-        char used[AS_SIZE_TEXT], freed[AS_SIZE_TEXT];
         for (uint64_t i = 0; i < v->fill_count; i++) {
             if (v->page_fill[i].chunks != classes[k].chunks)
                 continue;
@@ -290,8 +285,8 @@ static void put_stranded(struct as_writer *w, const struct as_view *v)
             stranded = as_add(stranded, v->page_fill[i].stranded);
         }
         if (pages > 0)
-            as_put(w, "  %-12s %10" PRIu64 " %11s %11s\n", classes[k].title, pages, as_format_size(in_use, used),
-                   as_format_size(stranded, freed));
+            as_put(w, "  %-12s %10" PRIu64 " %11s %11s\n", classes[k].title, pages, as_size_text(in_use).text,
+                   as_size_text(stranded).text);
     }
 }
 
@@ -299,12 +294,12 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
 {
     const struct as_meta_record *m = v->meta;
     const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
-    char pause[AS_SIZE_TEXT], read[AS_SIZE_TEXT], stood[80] = "";
+    char stood[80] = "";
     if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_CLONE)
-        snprintf(stood, sizeof stood, "the target stood still for %s, ", as_format_duration(m->pause_ns, pause));
+        snprintf(stood, sizeof stood, "the target stood still for %s, ", as_duration_text(m->pause_ns).text);
     as_heading(w, "How this was found");
     as_wrapped(w, 2, "Mode %s: %sreading took %s. Layout of malloc: %s. %s%s", as_mode_name(m->mode), stood,
-               as_format_duration(m->read_ns, read), source ? source : "none found",
+               as_duration_text(m->read_ns).text, source ? source : "none found",
                m->flags & AS_META_EXACT ? "Exact: the rows sum to Rss to the byte."
                : m->mode == AS_MODE_LIVE || m->mode == AS_MODE_IN_PROCESS
                    ? "Not exact: the target ran on while it was read."
