@@ -11,15 +11,14 @@
 // number by now, the build-ids tell.
 static void set_root(struct as_frame_names *n, const struct as_snapshot *snapshot)
 {
-    char path[64];
     int root;
     if (snapshot->view.meta->target_kind != AS_TARGET_PROCESS)
         return;
     if (snapshot->target) {
         root = snapshot->target->ops->open_root ? snapshot->target->ops->open_root(snapshot->target) : -1;
     } else {
-        snprintf(path, sizeof path, "/proc/%" PRIu32 "/root", snapshot->view.meta->pid);
-        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        root = open(as_proc_name("/proc/%" PRIu32 "/root", snapshot->view.meta->pid).text,
+                    O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
     if (root >= 0)
         as_places_set_root(&n->places, root, snapshot->target != NULL);

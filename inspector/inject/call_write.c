@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <unistd.h>
@@ -31,10 +30,8 @@ static bool poke(pid_t tid, uint64_t address, const uint8_t *bytes, size_t lengt
 bool as_call_write(const struct as_process *p, pid_t tid, uint64_t address, const void *bytes, size_t length,
                    struct as_error *err)
 {
-    char name[48];
     uint64_t mask;
-    snprintf(name, sizeof name, "task/%d/mem", tid);
-    AS_CLEANUP_FD int fd = openat(p->proc_fd, name, O_WRONLY | O_CLOEXEC);
+    AS_CLEANUP_FD int fd = openat(p->proc_fd, as_proc_name("task/%d/mem", tid).text, O_WRONLY | O_CLOEXEC);
     // An exec by another thread would have ended this one: held still, it proves that the memory which was opened is not
     // another program's, one perhaps with rights that the target has not.
     if (fd >= 0 && ptrace(PTRACE_GETSIGMASK, tid, sizeof mask, &mask) != 0)

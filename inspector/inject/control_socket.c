@@ -88,11 +88,9 @@ static bool is_control_socket(const char *line, size_t length, const as_inode_ve
 static bool find_by_inode(int task, pid_t tid, const as_inode_vec *inodes, struct sockaddr_un *address,
                           socklen_t *length)
 {
-    char name[48];
     struct as_lines lines;
     bool found = false;
-    snprintf(name, sizeof name, "%d/net/unix", tid);
-    if (inodes->count == 0 || !as_lines_open(&lines, task, name))
+    if (inodes->count == 0 || !as_lines_open(&lines, task, as_proc_name("%d/net/unix", tid).text))
         return false;
     size_t size;
     for (const char *line; !found && (line = as_lines_next(&lines, &size));)
@@ -104,13 +102,11 @@ static bool find_by_inode(int task, pid_t tid, const as_inode_vec *inodes, struc
 bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *length, bool *absent,
                             struct as_error *err)
 {
-    char name[48];
     bool seen = true;
     as_pid_vec tids = {0};
     as_inode_vec inodes = {0};
     *absent = false;
-    snprintf(name, sizeof name, "/proc/%d", pid);
-    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int process = open(as_proc_name("/proc/%d", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     AS_CLEANUP_FD int task = process < 0 ? -1 : openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (task < 0 || !as_proc_threads(process, &tids))
         return as_fail(err, AS_TARGET_GONE, "process %d has ended", pid);
@@ -118,8 +114,8 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
     pid_t agent = 0;
     for (size_t i = 0; i < tids.count && named < MOST_THREADS; ++i) {
         char comm[32] = "";
-        snprintf(name, sizeof name, "%d/comm", tids.items[i]);
-        if (as_proc_read(task, name, comm, sizeof comm) > 0 && strcmp(comm, AS_AGENT_THREAD "\n") == 0) {
+        if (as_proc_read(task, as_proc_name("%d/comm", tids.items[i]).text, comm, sizeof comm) > 0 &&
+            strcmp(comm, AS_AGENT_THREAD "\n") == 0) {
             named++;
             agent = tids.items[i];
             seen = list_sockets(task, tids.items[i], &inodes) && seen;
@@ -142,15 +138,12 @@ bool as_control_socket_find(pid_t pid, struct sockaddr_un *address, socklen_t *l
 // The network of a process, as the first of its threads that lives has it. -1: we may not know it.
 static int open_network(pid_t pid)
 {
-    char name[48];
     as_pid_vec tids = {0};
     int network = -1;
-    snprintf(name, sizeof name, "/proc/%d", pid);
-    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int process = open(as_proc_name("/proc/%d", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool listed = process >= 0 && as_proc_threads(process, &tids);
     for (size_t i = 0; listed && network < 0 && i < tids.count; i++) {
-        snprintf(name, sizeof name, "task/%d/ns/net", tids.items[i]);
-        network = openat(process, name, O_RDONLY | O_CLOEXEC);
+        network = openat(process, as_proc_name("task/%d/ns/net", tids.items[i]).text, O_RDONLY | O_CLOEXEC);
         if (network < 0 && errno != ENOENT && errno != ESRCH)
             break;
     }

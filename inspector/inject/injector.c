@@ -212,10 +212,8 @@ static bool find_wake(struct injector *c, uint64_t handle, uint64_t *wake, struc
 
 static bool load_from(struct injector *c, int fd, uint64_t *wake, struct as_error *err)
 {
-    char path[64];
     uint64_t handle = 0;
-    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
-    if (!fill_memfd(c, fd, err) || !put_text(c, path, err))
+    if (!fill_memfd(c, fd, err) || !put_text(c, as_proc_name("/proc/thread-self/fd/%d", fd).text, err))
         return false;
     as_yield_begin(&c->yield, c->p, c->payload->plan, &c->p->tracees.items[c->p->tracees.count - 1],
                    (struct as_range){c->stack, c->stack + STACK_BYTES});

@@ -9,7 +9,6 @@
 #include "inject/call_write.h"
 #include "target/process/stop/registers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -35,10 +34,8 @@ void as_yield_begin(struct as_loader_wait *y, struct as_process *p, const struct
 // The lock that it waits for, by what the kernel says of a thread that runs; 0: none.
 static uint64_t awaited(const struct as_loader_wait *y)
 {
-    char name[48];
     char text[128];
-    snprintf(name, sizeof name, "task/%d/syscall", y->tid);
-    ssize_t length = as_proc_read(y->p->proc_fd, name, text, sizeof text - 1);
+    ssize_t length = as_proc_read(y->p->proc_fd, as_proc_name("task/%d/syscall", y->tid).text, text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';
     const char *at = text; // "202 0x7f... ..."; "running"
     if (text[0] < '0' || text[0] > '9' || as_parse_decimal(&at, text + strlen(text)) != SYS_futex)

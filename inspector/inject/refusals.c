@@ -5,7 +5,6 @@
 
 #include <elf.h>
 #include <linux/kcmp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,10 +36,9 @@ static bool has_shadow_stack(const struct as_process *p)
 // Another inspector lets go of its target soon: a thread will be found then.
 static bool is_inspector(pid_t tracer)
 {
-    char name[32];
     char comm[32];
-    snprintf(name, sizeof name, "/proc/%d/comm", tracer);
-    return as_proc_read(-1, name, comm, sizeof comm) > 0 && strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0;
+    return as_proc_read(-1, as_proc_name("/proc/%d/comm", tracer).text, comm, sizeof comm) > 0 &&
+           strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0;
 }
 
 // A child of vfork() runs in its parent's memory, with the thread-local variables of the parent's thread, which waits for it:

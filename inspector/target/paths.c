@@ -8,7 +8,6 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -165,15 +164,13 @@ static bool is_made_up(const struct statfs *system)
 
 int as_path_open(int handle, struct stat *stat)
 {
-    char reopen[48];
     struct statfs system;
     if (handle < 0 || fstat(handle, stat) != 0 || fstatfs(handle, &system) != 0)
         return -1;
     if (!S_ISREG(stat->st_mode) || is_made_up(&system))
         return fail(ESTALE);
-    snprintf(reopen, sizeof reopen, "/proc/thread-self/fd/%d", handle);
     // O_NONBLOCK: the owner of a file may hold a lease on it (F_SETLEASE), and need not give it up for 45 s.
-    return open(reopen, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return open(as_proc_name("/proc/thread-self/fd/%d", handle).text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
 int as_path_open_below(int root, const char *path)

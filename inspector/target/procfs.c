@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -50,6 +51,16 @@ uint64_t as_parse_hex(const char **text, const char *end)
         value = value >> 60 ? UINT64_MAX : value << 4 | digit;
     }
     return value;
+}
+
+struct as_proc_name as_proc_name(const char *format, ...)
+{
+    struct as_proc_name name;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name.text, sizeof name.text, format, arguments);
+    va_end(arguments);
+    return name;
 }
 
 ssize_t as_proc_read(int dir, const char *name, char *buffer, size_t size)
@@ -202,10 +213,8 @@ void as_lines_close(struct as_lines *lines)
 
 char as_proc_state(pid_t id)
 {
-    char name[32];
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d/stat", id);
-    return as_proc_stat(AT_FDCWD, name, &stat) ? stat.state : '\0';
+    return as_proc_stat(AT_FDCWD, as_proc_name("/proc/%d/stat", id).text, &stat) ? stat.state : '\0';
 }
 
 static uint64_t find_status(int dir, const char *name, const char *key, uint64_t parse(const char **, const char *))
@@ -245,12 +254,10 @@ uint64_t as_proc_status_mask(int dir, const char *name, const char *key)
 pid_t as_proc_inner_pid(pid_t pid)
 {
     static const char key[] = "NSpid:";
-    char name[32];
     struct as_lines lines;
     pid_t inner = pid; // a kernel without the line has no namespaces of PIDs to tell of
     size_t length;
-    snprintf(name, sizeof name, "/proc/%d/status", pid);
-    if (!as_lines_open(&lines, AT_FDCWD, name))
+    if (!as_lines_open(&lines, AT_FDCWD, as_proc_name("/proc/%d/status", pid).text))
         return 0;
     for (const char *line; (line = as_lines_next(&lines, &length)) != NULL;) {
         if (length < sizeof key || memcmp(line, key, sizeof key - 1) != 0)

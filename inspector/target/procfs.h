@@ -12,6 +12,12 @@
 
 typedef AS_VEC(pid_t) as_pid_vec;
 
+// The name of a file of /proc, by value: as an argument it lasts as long as the call. The arguments are as for printf.
+struct as_proc_name {
+    char text[48];
+};
+struct as_proc_name __attribute__((format(printf, 1, 2))) as_proc_name(const char *format, ...);
+
 // Reads a small file, at most size - 1 bytes of it, and ends it with a NUL. Returns the length, or -1 (errno).
 ssize_t as_proc_read(int dir, const char *name, char *buffer, size_t size);
 

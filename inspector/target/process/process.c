@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -391,9 +390,7 @@ static struct as_process *open_once(pid_t pid, struct as_error *err)
     if (!p)
         return NULL;
     p->base.pid = pid;
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d", pid);
-    p->proc_fd = pid > 0 ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    p->proc_fd = pid > 0 ? open(as_proc_name("/proc/%d", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     bool ok = p->proc_fd >= 0;
     if (!ok && pid > 0 && (kill(pid, 0) == 0 || errno == EPERM))
         as_fail(err, AS_DENIED, "process %d exists, but /proc hides it (hidepid): run as root", pid);

@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -146,18 +145,17 @@ static pid_t find_unreported(struct as_process *p)
     if (!as_proc_threads(p->proc_fd, &p->tids))
         return 0;
     for (size_t i = 0; i < p->tids.count; ++i) {
-        char name[48];
         char text[16384];
-        snprintf(name, sizeof name, "task/%d/children", p->tids.items[i]);
-        ssize_t length = as_proc_read(p->proc_fd, name, text, sizeof text - 1);
+        ssize_t length =
+            as_proc_read(p->proc_fd, as_proc_name("task/%d/children", p->tids.items[i]).text, text, sizeof text - 1);
         text[length > 0 ? length : 0] = '\0';
         char *behind;
         for (char *at = text; *at; at = behind) {
             pid_t child = (pid_t)strtol(at, &behind, 10);
             if (behind == at)
                 break;
-            snprintf(name, sizeof name, "/proc/%d/status", child);
-            if (child > 0 && as_proc_status(AT_FDCWD, name, "TracerPid:") == (uint64_t)getpid())
+            if (child > 0 && as_proc_status(AT_FDCWD, as_proc_name("/proc/%d/status", child).text, "TracerPid:") ==
+                                 (uint64_t)getpid())
                 return child;
         }
     }
@@ -178,19 +176,15 @@ bool as_clone_hold(pid_t pid)
     if (!as_tracee_await(pid, UINT64_MAX, &stop) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL) != 0)
         return false;
     // When memory runs out, the clone is to be killed, not the target, which inspects as large.
-    char name[48];
-    snprintf(name, sizeof name, "/proc/%d/oom_score_adj", pid);
-    AS_CLEANUP_FD int fd = open(name, O_WRONLY | O_CLOEXEC);
+    AS_CLEANUP_FD int fd = open(as_proc_name("/proc/%d/oom_score_adj", pid).text, O_WRONLY | O_CLOEXEC);
     return fd < 0 || write(fd, "1000", 4) != 0;
 }
 
 // Is the clone still to be reaped by the target?
 static bool is_left(const struct as_process *p, pid_t pid)
 {
-    char name[32];
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d/status", pid);
-    return as_proc_status(AT_FDCWD, name, "PPid:") == (uint64_t)p->base.pid &&
+    return as_proc_status(AT_FDCWD, as_proc_name("/proc/%d/status", pid).text, "PPid:") == (uint64_t)p->base.pid &&
            as_proc_stat(p->proc_fd, "stat", &stat) &&
            !(as_proc_is_dead(stat.state) && stat.threads == 1); // 0: a thread that executes a program
 }

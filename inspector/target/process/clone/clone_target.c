@@ -222,10 +222,8 @@ void as_process_let_go(struct as_target *t)
 
 static bool open_clone(struct as_process *p, pid_t pid, struct as_error *err)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d", pid);
     p->clone.view_tid = pid;
-    p->clone.view_fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    p->clone.view_fd = open(as_proc_name("/proc/%d", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->clone.view_fd >= 0) {
         p->clone.mem_fd = openat(p->clone.view_fd, "mem", O_RDONLY | O_CLOEXEC);
         p->clone.pagemap_fd = openat(p->clone.view_fd, "pagemap", O_RDONLY | O_CLOEXEC);

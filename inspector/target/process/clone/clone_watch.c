@@ -164,11 +164,9 @@ static const char *why_not(const struct watched *w, struct as_room *room, struct
 bool as_clone_watch(struct as_process *p, struct as_reads *reads, struct as_room *room, const struct as_made *made,
                     int socket)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/pagemap", made->pid);
     struct watched w = {.p = p, .reads = reads, .clone = made->pid, .inspector = getppid(), .socket = socket};
     w.inspector_fd = (int)syscall(SYS_pidfd_open, w.inspector, 0);
-    w.pagemap_fd = open(name, O_RDONLY | O_CLOEXEC);
+    w.pagemap_fd = open(as_proc_name("/proc/%d/pagemap", made->pid).text, O_RDONLY | O_CLOEXEC);
     if (getppid() != w.inspector) // it has ended meanwhile, and its number may be another's
         as_close_fd(&w.inspector_fd);
     setpriority(PRIO_PROCESS, 0, -20); // it is late that kills; where we may not, nothing is lost

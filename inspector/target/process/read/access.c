@@ -34,9 +34,8 @@ static bool view_other_thread(struct as_process *p, struct as_error *err)
     if (!as_process_list_threads(p, err))
         return false;
     for (size_t i = 0; i < p->tids.count; ++i) {
-        char name[32];
-        snprintf(name, sizeof name, "/proc/%d", p->tids.items[i]);
-        AS_CLEANUP_FD int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        AS_CLEANUP_FD int fd =
+            open(as_proc_name("/proc/%d", p->tids.items[i]).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct as_proc_stat stat;
         if (fd < 0 || as_proc_status(fd, "status", "Tgid:") != (uint64_t)p->base.pid ||
             !as_proc_stat(fd, "stat", &stat) || as_proc_is_dead(stat.state))
@@ -117,17 +116,14 @@ static bool thread_runs(int process, const char *name)
 
 static bool runs_now(pid_t pid)
 {
-    char name[32];
     as_pid_vec tids = {0};
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "/proc/%d", pid);
-    AS_CLEANUP_FD int process = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AS_CLEANUP_FD int process = open(as_proc_name("/proc/%d", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool there = process >= 0 && as_proc_stat(process, "stat", &stat);
     bool runs = there && (stat.threads == 0 || thread_runs(process, "stat")); // 0: the id goes to another thread
     bool listed = there && !runs && stat.threads > 1 && as_proc_threads(process, &tids);
     for (size_t i = 0; listed && !runs && i < tids.count; i++) {
-        snprintf(name, sizeof name, "task/%d/stat", tids.items[i]);
-        runs = thread_runs(process, name);
+        runs = thread_runs(process, as_proc_name("task/%d/stat", tids.items[i]).text);
     }
     as_vec_free(&tids);
     return runs;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "target/process/read/filters.h"
 
-#include <stdio.h>
-
 // A thread that has ended has no filter any more, and could not be used.
 enum as_thread_filter as_thread_filter(const struct as_process *p, pid_t tid)
 {
-    char name[48];
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "task/%d/status", tid);
-    uint64_t mode = as_proc_status(p->proc_fd, name, "Seccomp:");
-    snprintf(name, sizeof name, "task/%d/stat", tid);
-    if (!as_proc_stat(p->proc_fd, name, &stat) || as_proc_is_dead(stat.state))
+    uint64_t mode = as_proc_status(p->proc_fd, as_proc_name("task/%d/status", tid).text, "Seccomp:");
+    if (!as_proc_stat(p->proc_fd, as_proc_name("task/%d/stat", tid).text, &stat) || as_proc_is_dead(stat.state))
         return AS_THREAD_GONE;
     return mode == 0 || mode == AS_PROC_NONE ? AS_THREAD_UNFILTERED : AS_THREAD_FILTERED;
 }

@@ -6,7 +6,6 @@
 #include "target/process/read/live_process.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -277,10 +276,8 @@ bool as_process_refresh_maps(struct as_process *p, bool count, struct as_error *
 
 void as_process_read_thread_name(const struct as_process *p, struct as_thread *thread)
 {
-    char name[48];
     char comm[sizeof thread->name + 1];
-    snprintf(name, sizeof name, "task/%d/comm", thread->tid);
-    ssize_t length = as_proc_read(p->proc_fd, name, comm, sizeof comm);
+    ssize_t length = as_proc_read(p->proc_fd, as_proc_name("task/%d/comm", thread->tid).text, comm, sizeof comm);
     if (length > 0 && comm[length - 1] == '\n')
         --length;
     if (length > 0)
@@ -294,10 +291,9 @@ bool as_process_refresh_threads(struct as_process *p, struct as_error *err)
     if (!as_process_list_threads(p, err))
         return false;
     for (size_t i = 0; i < p->tids.count; ++i) {
-        char name[48];
         struct as_proc_stat stat;
-        snprintf(name, sizeof name, "task/%d/stat", p->tids.items[i]);
-        if (!as_proc_stat(p->proc_fd, name, &stat) || as_proc_is_dead(stat.state))
+        if (!as_proc_stat(p->proc_fd, as_proc_name("task/%d/stat", p->tids.items[i]).text, &stat) ||
+            as_proc_is_dead(stat.state))
             continue;
         struct as_thread *thread = as_vec_add(&t->threads, err);
         if (!thread)

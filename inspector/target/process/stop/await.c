@@ -5,14 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
 
 bool as_tracee_await(pid_t tid, uint64_t deadline_ns, int *stop)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/stat", tid);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -25,8 +22,8 @@ bool as_tracee_await(pid_t tid, uint64_t deadline_ns, int *stop)
         // The end of a group's leader is not told before its other threads, which we hold as well, have been waited for:
         // one must not wait for it (as_process_resume does, for all).
         struct as_proc_stat stat;
-        if ((got != 0 && errno != EINTR) || info.si_pid != 0 || !as_proc_stat(AT_FDCWD, name, &stat) ||
-            as_proc_is_dead(stat.state))
+        if ((got != 0 && errno != EINTR) || info.si_pid != 0 ||
+            !as_proc_stat(AT_FDCWD, as_proc_name("/proc/%d/stat", tid).text, &stat) || as_proc_is_dead(stat.state))
             return false;
         if (deadline_ns != UINT64_MAX && as_now_ns() > deadline_ns) {
             *stop = 0;

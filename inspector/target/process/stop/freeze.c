@@ -44,10 +44,8 @@ static void pause_a_little(unsigned round)
 
 static char thread_state(const struct as_process *p, pid_t tid)
 {
-    char name[48];
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "task/%d/stat", tid);
-    return as_proc_stat(p->proc_fd, name, &stat) ? stat.state : 'X';
+    return as_proc_stat(p->proc_fd, as_proc_name("task/%d/stat", tid).text, &stat) ? stat.state : 'X';
 }
 
 // False.
@@ -89,9 +87,7 @@ static bool is_tracee(const struct as_process *p, pid_t tid, size_t hint)
 
 static uint64_t tracer_of(const struct as_process *p, pid_t tid)
 {
-    char name[48];
-    snprintf(name, sizeof name, "task/%d/status", tid);
-    uint64_t tracer = as_proc_status(p->proc_fd, name, "TracerPid:");
+    uint64_t tracer = as_proc_status(p->proc_fd, as_proc_name("task/%d/status", tid).text, "TracerPid:");
     return tracer == AS_PROC_NONE ? 0 : tracer;
 }
 
@@ -101,9 +97,7 @@ static bool seize_failed(struct as_process *p, uint64_t tracer, struct as_error 
     if (tracer == 0)
         return as_process_denied(p, "its threads", err);
     char comm[64] = "";
-    char path[48];
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
-    ssize_t length = as_proc_read(-1, path, comm, sizeof comm);
+    ssize_t length = as_proc_read(-1, as_proc_name("/proc/%d/comm", (int)tracer).text, comm, sizeof comm);
     if (length > 0 && comm[length - 1] == '\n')
         comm[length - 1] = '\0';
     p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended

@@ -5,7 +5,6 @@
 #include "target/process/stop/restart.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -14,10 +13,9 @@ enum { STOP_ONE_MS = 2000 }; // for which a thread may be slow to stop
 
 bool as_process_is_touchy(const struct as_process *p, pid_t tid)
 {
-    char name[48];
     char text[64];
-    snprintf(name, sizeof name, "task/%d/syscall", tid);
-    if (as_proc_read(p->proc_fd, name, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
+    if (as_proc_read(p->proc_fd, as_proc_name("task/%d/syscall", tid).text, text, sizeof text) <= 0 || text[0] < '0' ||
+        text[0] > '9')
         return false;
     const char *at = text;
     switch (as_parse_decimal(&at, text + strlen(text))) {
@@ -59,11 +57,9 @@ static bool attach_one(struct as_process *p, pid_t tid)
 
 bool as_process_stop_one(struct as_process *p, pid_t tid)
 {
-    char name[48];
     struct as_proc_stat stat;
-    snprintf(name, sizeof name, "task/%d/stat", tid);
-    if (!as_proc_stat(p->proc_fd, name, &stat) || stat.state == 'D' || as_proc_is_dead(stat.state) ||
-        !as_restart_permits_stop_one(p, tid) || !attach_one(p, tid))
+    if (!as_proc_stat(p->proc_fd, as_proc_name("task/%d/stat", tid).text, &stat) || stat.state == 'D' ||
+        as_proc_is_dead(stat.state) || !as_restart_permits_stop_one(p, tid) || !attach_one(p, tid))
         return false;
     size_t index = p->tracees.count - 1;
     struct as_tracee *tracee = &p->tracees.items[index];

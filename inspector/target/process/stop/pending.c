@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "target/process/stop/pending.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,11 +23,9 @@ static void take_field(const char *line, size_t length, const char *key, uint64_
 // pending without that. The line of groups in that file may be long.
 static bool read_pending(const struct as_process *p, pid_t tid, struct pending *out)
 {
-    char name[48];
     struct as_lines lines;
     *out = (struct pending){AS_UNKNOWN, AS_UNKNOWN, AS_UNKNOWN};
-    snprintf(name, sizeof name, "task/%d/status", tid);
-    if (!as_lines_open(&lines, p->proc_fd, name))
+    if (!as_lines_open(&lines, p->proc_fd, as_proc_name("task/%d/status", tid).text))
         return false;
     size_t length;
     for (const char *line; (line = as_lines_next(&lines, &length));) {

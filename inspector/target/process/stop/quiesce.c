@@ -10,7 +10,6 @@
 #include "target/process/stop/restart.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -148,14 +147,13 @@ static bool converge(struct as_process *p, const struct as_critical *c, struct a
 static bool is_held_by_another(const struct as_process *p)
 {
     for (size_t i = 0; i < p->tids.count; ++i) {
-        char name[48];
         char comm[32] = "";
-        snprintf(name, sizeof name, "task/%d/status", p->tids.items[i]);
-        uint64_t tracer = as_proc_status(p->proc_fd, name, "TracerPid:");
+        uint64_t tracer =
+            as_proc_status(p->proc_fd, as_proc_name("task/%d/status", p->tids.items[i]).text, "TracerPid:");
         if (tracer == 0 || tracer == AS_PROC_NONE || tracer == (uint64_t)getpid())
             continue;
-        snprintf(name, sizeof name, "/proc/%d/comm", (int)tracer);
-        if (as_proc_read(AT_FDCWD, name, comm, sizeof comm) > 0 && strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0)
+        if (as_proc_read(AT_FDCWD, as_proc_name("/proc/%d/comm", (int)tracer).text, comm, sizeof comm) > 0 &&
+            strcmp(comm, AS_SUPERVISOR_NAME "\n") == 0)
             return true;
     }
     return false;

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -99,10 +98,8 @@ uint64_t as_restart_delay(struct as_process *p, const struct as_sleep *s)
 // What a thread that is not stopped sleeps in. False: in no call; or it cannot be told (then `unknown`).
 static bool read_sleep(const struct as_process *p, pid_t tid, struct as_sleep *out, bool *unknown)
 {
-    char name[48];
     char text[256];
-    snprintf(name, sizeof name, "task/%d/syscall", tid);
-    ssize_t length = as_proc_read(p->proc_fd, name, text, sizeof text - 1);
+    ssize_t length = as_proc_read(p->proc_fd, as_proc_name("task/%d/syscall", tid).text, text, sizeof text - 1);
     *unknown = length <= 0 && errno != ESRCH && errno != ENOENT;
     if (length <= 0 || text[0] < '0' || text[0] > '9')
         return false;
@@ -118,9 +115,7 @@ static bool read_sleep(const struct as_process *p, pid_t tid, struct as_sleep *o
 
 static bool is_filtered(pid_t tid)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/status", tid);
-    return as_proc_status(AT_FDCWD, name, "Seccomp:") == SECCOMP_FILTER;
+    return as_proc_status(AT_FDCWD, as_proc_name("/proc/%d/status", tid).text, "Seccomp:") == SECCOMP_FILTER;
 }
 
 static bool is_stopped(pid_t tid)
@@ -233,9 +228,7 @@ static void let_go(struct as_tracee *tracee, int signal)
 
 static bool read_stat(pid_t tid, struct as_proc_stat *out)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/stat", tid);
-    return as_proc_stat(AT_FDCWD, name, out);
+    return as_proc_stat(AT_FDCWD, as_proc_name("/proc/%d/stat", tid).text, out);
 }
 
 bool as_restart_escort(const struct as_process *p, struct as_tracee *tracee)
@@ -279,9 +272,7 @@ static bool step_at_call(struct as_tracee *tracee, bool halt)
 // Has the thread's process a handler for the signal? With one, the signal ends the sleep (EINTR).
 static bool is_caught(pid_t tid, int signal)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/status", tid);
-    uint64_t caught = as_proc_status_mask(AT_FDCWD, name, "SigCgt:");
+    uint64_t caught = as_proc_status_mask(AT_FDCWD, as_proc_name("/proc/%d/status", tid).text, "SigCgt:");
     return caught != AS_PROC_NONE && (caught >> (signal - 1) & 1) != 0;
 }
 
