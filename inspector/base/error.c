@@ -45,3 +45,9 @@ bool as_fail_errno(struct as_error *err, enum as_code code, const char *format, 
     errno = saved;
     return false;
 }
+
+void as_error_add(struct as_error *err, const char *text)
+{
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "%s", text);
+}

@@ -35,3 +35,6 @@ bool as_fail(struct as_error *err, enum as_code code, const char *format, ...) _
 // EMFILE/ENFILE (no more files may be open) to AS_NO_MEMORY, with advice; any other errno keeps `code`.
 bool as_fail_errno(struct as_error *err, enum as_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Adds to the text of an error, as far as there is room: advice that only a caller can give.
+void as_error_add(struct as_error *err, const char *text);

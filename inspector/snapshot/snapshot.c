@@ -394,6 +394,8 @@ static bool take_snapshot(struct as_target *t, const struct as_snapshot_options 
     }
     as_memory_unmap(chunks, sizeof *chunks);
     as_malloc_free(&p.malloc);
+    if (!ok && err->code == AS_DENIED && plan.mode != AS_MODE_LIVE)
+        as_error_add(err, ". To snapshot without stopping it: --mode live");
     return ok;
 }
 

@@ -145,12 +145,11 @@ static bool may_stop(struct as_target *t, const struct as_snapshot_options *opti
         as_target_ask_anew(t);
     if (as_target_may_fetch(t))
         return true;
+    if (options->mode != 0)
+        return as_fail(err, AS_DENIED, "process %d is not stopped: what it has in swap would come back in part, and %s",
+                       t->pid, t->residency.no_room);
     plan->mode = AS_MODE_LIVE;
-    return options->mode == 0 ||
-           as_fail(err, AS_DENIED,
-                   "process %d is not stopped: what it has in swap would come back in part, and %s (snapshot without "
-                   "stopping it: --mode live)",
-                   t->pid, t->residency.no_room);
+    return true;
 }
 
 bool as_stop_plan_catch(struct as_target *t, struct as_malloc *m, const struct as_snapshot_options *options,

@@ -465,7 +465,9 @@ def test_a_parent_in_vfork_is_read_while_it_runs(arenadump: harness.Arenadump) -
         finally:
             os.kill(int(child), signal.SIGKILL)
     assert summary["snapshot"]["mode"] == "live"
-    assert "in an uninterruptible wait" in str(summary["warnings"])
+    (warning,) = (str(each) for each in summary["warnings"] if "in an uninterruptible wait" in str(each))
+    assert "--mode live" not in warning
     assert summary["chunks"]["in_use"]["count"] >= 1000
     assert frozen.returncode == soak.DENIED
     assert f"process {pid} cannot be stopped: its thread {pid} is in an uninterruptible wait" in frozen.stderr
+    assert frozen.stderr.endswith("To snapshot without stopping it: --mode live\n")

@@ -42,11 +42,8 @@ static bool is_quick(struct as_process *p, struct as_error *err)
         return true;
     p->base.stop.deadline_exceeded = true;
     p->base.stop.duration_ns = 0;
-    return as_fail(
-        err, AS_DENIED,
-        "cloning process %d is estimated to take %.1f ms, and --max-pause leaves %.1f ms: allow more, or inspect "
-        "without stopping (--mode live)",
-        p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
+    return as_fail(err, AS_DENIED, "cloning process %d is estimated to take %.1f ms, and --max-pause leaves %.1f ms",
+                   p->base.pid, (double)estimate / 1e6, (double)p->base.stop.limit_ns / 1e6);
 }
 
 // Nothing of the heap may be missing in the clone. Nor may the target write to a hugetlb page that it shares: where the pool

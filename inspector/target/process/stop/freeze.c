@@ -55,7 +55,7 @@ static bool is_unstoppable(struct as_process *p, pid_t tid, const char *within, 
     return as_fail(
         err, AS_DENIED,
         "process %d cannot be stopped%s: its thread %d is in an uninterruptible wait (a vfork whose child has not "
-        "exec'd yet, or a file system that does not answer); try again, or inspect without stopping (mode live)",
+        "exec'd yet, or a file system that does not answer)",
         p->base.pid, within, (int)tid);
 }
 
@@ -102,8 +102,7 @@ static bool seize_failed(struct as_process *p, uint64_t tracer, struct as_error 
         comm[length - 1] = '\0';
     p->was_held = length <= 0 || strcmp(comm, AS_SUPERVISOR_NAME) == 0; // or it has just ended
     return as_fail(err, AS_DENIED,
-                   "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer "
-                   "first, or inspect without stopping (mode live)",
+                   "process %d cannot be stopped: it is already being traced by process %d (%s); end that tracer first",
                    p->base.pid, (int)tracer, comm);
 }
 
@@ -328,7 +327,7 @@ static bool stop_failed(struct as_process *p, struct as_error *err)
     }
     return as_fail(err, AS_DENIED,
                    "process %d could not be stopped within %g s: of its %zu threads %d had not stopped yet (state "
-                   "%c)%s; try again, or inspect without stopping (mode live)",
+                   "%c)%s",
                    p->base.pid, seconds, p->tracees.count, (int)tid, state,
                    state == 'R' ? ", and no processor was free for it to do so" : "");
 }
@@ -370,7 +369,7 @@ bool as_process_halt(struct as_process *p, struct as_error *err)
             return as_fail(
                 err, AS_DENIED,
                 "process %d could not be stopped within %g s: each of the %u times that all known threads had stopped, "
-                "new threads had started or others ended; try again, or inspect without stopping (mode live)",
+                "new threads had started or others ended",
                 p->base.pid, (double)stop_limit_ns(p) / 1e9, attempts);
     }
     if (p->tracees.count == 0)

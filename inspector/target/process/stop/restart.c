@@ -196,9 +196,8 @@ bool as_restart_permits_stop(struct as_process *p, struct as_error *err)
             err, AS_DENIED,
             "thread %d of process %d sleeps under a seccomp filter, which may kill the process when the thread is "
             "stopped "
-            "(the kernel continues such a sleep by restart_syscall): nothing was stopped. Inspect with CAP_SYS_ADMIN, "
-            "or "
-            "without stopping (--mode live), or with --mode freeze --force%s",
+            "(the kernel continues such a sleep by restart_syscall): nothing was stopped. CAP_SYS_ADMIN permits it, "
+            "and so does --mode freeze --force%s",
             tid, p->base.pid,
             AS_RESULT_CAN_BE_REPLACED ? ", which makes the sleep begin anew"
                                       : ", if you know that the filter allows it");
