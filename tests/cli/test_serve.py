@@ -379,6 +379,24 @@ def test_a_server_that_dies_fails_one_request(churn: harness.Churn, number: sign
     assert said == [f"arenadump serve was killed by signal {number:d}: another one is started"]
 
 
+def test_a_server_that_died_as_it_started(
+    churn: harness.Churn, arenadump: harness.Arenadump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it has said its version, by a signal: that is no other version."""
+    dies_once = tmp_path / "arenadump"
+    dies_once.write_text(
+        f'#!/bin/sh\n[ "$1" = serve ] && mkdir "{tmp_path}/once" 2>/dev/null && kill -9 $$\n'
+        f'exec "{arenadump.path.resolve()}" "$@"\n'
+    )
+    dies_once.chmod(0o755)
+    monkeypatch.setenv("ARENASCOPE_ARENADUMP", str(dies_once))
+    with served() as (server, said):
+        with pytest.raises(ArenascopeError, match="was killed by signal 9"):
+            run_arenadump(["summary", "--json", str(churn.pid)])
+        assert ask(server, "policy", churn.pid)[0] == Code.OK
+    assert said == ["arenadump serve was killed by signal 9: another one is started"]
+
+
 def test_a_server_that_died_at_rest_is_replaced(churn: harness.Churn) -> None:
     with served() as (server, said):
         ask(server, "policy", churn.pid)

@@ -146,9 +146,15 @@ class _Running:
     def words(self) -> bytes:
         return os.pread(self._words, MOST_BYTES, 0)
 
+    def _was_killed(self) -> bool:
+        ended = os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOWAIT)
+        return ended is not None and ended.si_code in {os.CLD_KILLED, os.CLD_DUMPED}
+
     def greet(self) -> None:
-        """ArenascopeError: it is not of our version."""
+        """ArenascopeError: it is not of our version. One that was killed before it said so answers no request."""
         (hello,) = _read_all({self._socket.fileno(): 1})
+        if not hello and self._was_killed():
+            return
         words = hello.decode("utf-8", "replace").split()
         if words == [*HELLO, version()]:
             return
