@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from soaks import soak
 
 from . import jvms, odd, programs
 
@@ -82,6 +83,6 @@ def tracers(pid: int) -> list[str]:
     return [
         line.split()[1]
         for task in Path(f"/proc/{pid}/task").iterdir()
-        for line in (task / "status").read_text().splitlines()
+        for line in soak.read(task / "status").splitlines()  # of one that has ended meanwhile: nothing
         if line.startswith("TracerPid:")
     ]
