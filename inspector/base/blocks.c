@@ -57,6 +57,8 @@ size_t as_block_size(size_t bytes)
 void *as_block_take(size_t size)
 {
     int i = index_of(size);
+    if (i == SIZES)
+        return NULL;
     uint64_t before = atomic_load(&used[i]);
     uint64_t free;
     do {
@@ -84,6 +86,8 @@ bool as_is_block(const void *memory)
 void as_block_return(void *block)
 {
     int i = size_of(block);
+    if (i < 0)
+        return;
     memset(block, 0, sizes[i]);
     size_t number = (size_t)((uint8_t *)block - blocks[i]) / sizes[i];
     atomic_fetch_and(&used[i], ~(UINT64_C(1) << number));
