@@ -15,7 +15,7 @@ from tools.paths import ROOT
 
 UNWINDER = [
     *sorted((ROOT / "inspector/unwind").glob("*.c")),
-    *(ROOT / f"inspector/base/{name}.c" for name in ("error", "memory", "sort", "vec")),
+    *(ROOT / f"inspector/base/{name}.c" for name in ("blocks", "error", "memory", "sort", "vec")),
 ]
 INCLUDES = [f"-I{ROOT / 'inspector'}", f"-I{ROOT / 'tests'}"]
 C = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE=", "-D_FILE_OFFSET_BITS=64", "-pthread"]

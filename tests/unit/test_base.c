@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Vectors, strings and the sort: what everything else stands on.
+// Vectors, strings, amounts and the sort: what everything else stands on.
+#include "base/amount.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "support/check.h"
@@ -95,8 +96,35 @@ static void test_no_more_files(void)
     CHECK(err.code == AS_INTERNAL && !strstr(err.text, "ulimit"));
 }
 
+static void test_amounts(void)
+{
+    static const struct as_unit seconds[] = {{"us", 1000}, {"s", 1000000000}, {"", 0}};
+    static const struct {
+        const char *text;
+        const struct as_unit *units;
+        uint64_t value;
+    } amounts[] = {
+        {"0.000000001s", seconds, 1},
+        {"600.000000000s", seconds, UINT64_C(600000000000)},
+        {"0.1000000009s", seconds, 100000000},
+        {"0.5us", seconds, 500},
+        {"0.50000K", as_size_units, 512},
+        {"1.999999999T", as_size_units, UINT64_C(2199023254452)},
+        {"16777216T", as_size_units, 0}, // too large
+        {"0.5", seconds, 0},
+        {".5s", seconds, 0},
+        {"5s ", seconds, 0},
+    };
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        uint64_t value = 0;
+        bool known = as_amount_read(amounts[i].text, strlen(amounts[i].text), amounts[i].units, &value);
+        CHECK(known == (amounts[i].value != 0) && (!known || value == amounts[i].value));
+    }
+}
+
 int main(void)
 {
+    test_amounts();
     test_vectors();
     test_no_more_files();
     test_strings();
