@@ -102,9 +102,7 @@ def test_lines_of_the_kernels_end_with_a_newline_alone(tmp_path: Path, monkeypat
         b"1 0 0:1 / /odd\x0cpl\race\xe2\x80\xa8here rw - tmpfs none rw\n2 0 0:2 / /cg\xffroup rw - cgroup2 none rw\n"
     )
     (tmp_path / "cgroup").write_bytes("0::/sl\u2028ice\n".encode() + b"")
-    monkeypatch.setattr(
-        cgroup, "Path", lambda name: tmp_path / Path(name).name if "/proc/" in str(name) else Path(name)
-    )
+    monkeypatch.setattr(cgroup, "read_proc", lambda name: processes.read_proc(tmp_path / Path(name).name))
     assert [os.fsencode(each.place) for each in cgroup.mounts()] == [b"/cg\xffroup"]
     monkeypatch.setattr(processes, "PROC", tmp_path)
     (tmp_path / "1").mkdir()
