@@ -74,10 +74,9 @@ def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.
     shutil.copy(arenadump.path, copy)
     os.setxattr(copy, "security.capability", struct.pack("<IIIII", 0x02000001, 1 << CAP_SYS_PTRACE, 0, 0, 0))
     environment = {**os.environ, "ARENASCOPE_LIBRARY": "/tmp/of-my-own.so"}
-    with subprocess.Popen(["sleep", "60"], user=65534) as target:
+    with odd.asleep(user=65534) as target:
         command = [str(copy), "inject", str(target.pid)]
         done = subprocess.run(command, user=65534, env=environment, capture_output=True, text=True, check=False)
-        target.kill()
         assert "/tmp/of-my-own.so" not in done.stderr
         assert "was not found beside arenadump" in done.stderr, done.stderr
 

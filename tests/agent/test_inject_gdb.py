@@ -73,14 +73,11 @@ def test_gdb_harms_nobody_who_waits(agent: Path) -> None:
     """
     if not shutil.which("gdb"):
         pytest.skip("gdb is not installed")
-    with subprocess.Popen(["sleep", "1000"]) as process:
-        try:
-            done = load_with_gdb(process.pid, agent)
-            assert (f"the agent is in process {process.pid}" in done.stdout) == gdb_is_able(), done.stdout + done.stderr
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(1)
-        finally:
-            process.kill()
+    with odd.asleep() as process:
+        done = load_with_gdb(process.pid, agent)
+        assert (f"the agent is in process {process.pid}" in done.stdout) == gdb_is_able(), done.stdout + done.stderr
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
 
 
 def judge_of_the_gdb_script() -> Any:
@@ -122,11 +119,7 @@ def test_a_debugger_may_attach_later(agent: Path, arenadump: harness.Arenadump) 
     """It opens what is loaded by the name under which that was loaded, as a file of its own: never one of its pipes."""
     if not shutil.which("gdb"):
         pytest.skip("gdb is not installed")
-    with subprocess.Popen(["sleep", "1000"]) as process:
-        try:
-            odd.wait_for(lambda: odd.state(process.pid) == "S")  # with its libc
-            assert inject(arenadump, process.pid)["how"] == "loaded"
-            done = load_with_gdb(process.pid, agent)
-            assert f"the agent is in process {process.pid} already" in done.stdout, done.stdout + done.stderr
-        finally:
-            process.kill()
+    with odd.asleep() as process:
+        assert inject(arenadump, process.pid)["how"] == "loaded"
+        done = load_with_gdb(process.pid, agent)
+        assert f"the agent is in process {process.pid} already" in done.stdout, done.stdout + done.stderr

@@ -240,9 +240,7 @@ def test_a_python_that_does_not_use_its_allocator(arenadump: harness.Arenadump) 
 
 
 def test_where_there_is_no_python_there_are_no_arenas(arenadump: harness.Arenadump) -> None:
-    with subprocess.Popen(["sleep", "100"]) as process:
-        odd.wait_for(lambda: odd.state(process.pid) == "S")  # before, it has no libc yet
+    with odd.asleep() as process:
         summary = arenadump.summary(process.pid)
-        process.kill()
     assert summary["runtimes"] == []
     assert summary["ledger"]["python_arenas"] == 0

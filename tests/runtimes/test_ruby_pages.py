@@ -129,11 +129,8 @@ def test_a_ruby_of_any_name(arenadump: harness.Arenadump, release: str, tmp_path
 
 def test_a_name_alone_is_no_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     shutil.copy("/bin/sleep", tmp_path / "ruby-launcher")
-    with subprocess.Popen([tmp_path / "ruby-launcher", "600"]) as process:
-        try:
-            summary = arenadump.summary(process.pid)
-        finally:
-            process.kill()
+    with odd.asleep(tmp_path / "ruby-launcher", "600") as process:
+        summary = arenadump.summary(process.pid)
     assert summary["ruby"] is None
     assert not summary["warnings"]
 
@@ -157,8 +154,7 @@ def test_in_a_core_without_residency_the_pages_are_still_counted(arenadump: harn
 
 
 def test_where_there_is_no_ruby_there_are_no_pages(arenadump: harness.Arenadump) -> None:
-    with subprocess.Popen(["sleep", "100"]) as process:
+    with odd.asleep() as process:
         summary = arenadump.summary(process.pid)
-        process.kill()
     assert summary["ruby"] is None
     assert summary["ledger"]["ruby_pages"] == 0

@@ -20,7 +20,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 USERFAULTFD = Path("/proc/sys/vm/unprivileged_userfaultfd")
-READ = 63 if debian.NATIVE == "arm64" else 0  # the number of the system call
+# The numbers of system calls.
+READ, CLOCK_NANOSLEEP = (63, 115) if debian.NATIVE == "arm64" else (0, 230)
 
 
 def build(name: str, *flags: str, compiler: str = "gcc") -> Path:
@@ -79,7 +80,22 @@ def state(pid: int) -> str:
 
 def wait_for_read(pid: int) -> None:
     """Until its first thread waits for input: what it did to say that it is ready has left its words then."""
-    wait_for(lambda: Path(f"/proc/{pid}/syscall").read_text().split()[0] == str(READ))
+    wait_for(lambda: _call(pid) == str(READ))
+
+
+def _call(pid: int) -> str:
+    return Path(f"/proc/{pid}/syscall").read_text().split()[0]
+
+
+@contextlib.contextmanager
+def asleep(*command: str | Path, user: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """`sleep`, or a copy of it, once it sleeps: before, its libc may not be there yet."""
+    with subprocess.Popen(command or ("sleep", "1000"), user=user) as process:
+        try:
+            wait_for(lambda: _call(process.pid) == str(CLOCK_NANOSLEEP))
+            yield process
+        finally:
+            process.kill()
 
 
 def tracer(pid: int) -> int:
