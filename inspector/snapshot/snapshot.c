@@ -282,6 +282,35 @@ static void describe_target(struct as_store *s, const struct as_target *t, const
                       m->detail);
 }
 
+// The target may run on: what its descriptors lead to is asked after the pause, however many there are. AS_NO_MEMORY.
+static bool add_open_files(struct as_store *s, struct as_target *t, struct as_error *err)
+{
+    struct as_open_files open = {.descriptors = AS_UNKNOWN};
+    bool ok = !t->ops->open_files || t->ops->open_files(t, &open, err);
+    s->meta.descriptors = open.descriptors;
+    s->meta.descriptors_left = open.descriptors == AS_UNKNOWN ? AS_UNKNOWN : open.left;
+    for (size_t i = 0; ok && i < open.files.count; i++) {
+        const struct as_open_file *f = &open.files.items[i];
+        ok = as_vec_push(&s->open_files, err,
+                         (struct as_open_file_record){.name = as_records_string(s, t, f->name),
+                                                      .descriptors = f->descriptors,
+                                                      .bytes = f->bytes});
+    }
+    as_vec_free(&open.files);
+    if (t->ops->open_files && s->meta.descriptors == AS_UNKNOWN)
+        as_store_warn(
+            s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+            "the descriptors of process %d could not be listed: what it has in files in memory (memfd, tmpfs) that are "
+            "open and not mapped is not known",
+            t->pid);
+    else if (open.left > 0)
+        as_store_warn(s, AS_WARN_NOTE, UINT32_MAX, UINT32_MAX, AS_UNKNOWN,
+                      "process %d has %" PRIu64 " descriptors; the last %" PRIu64
+                      " were not searched for files in memory",
+                      t->pid, open.descriptors + open.left, open.left);
+    return ok;
+}
+
 static void set_exact(struct as_store *s)
 {
     bool exact = !is_running((enum as_mode)s->meta.mode) && s->meta.torn_chunks == 0;
@@ -346,6 +375,7 @@ static bool attempt(struct as_target *t, struct prepared *p, const struct as_sna
     bool stopped = t->stop.active;
     ok = ok && take(t, p, plan, chunks, options, out, err);
     as_target_resume(t);
+    ok = ok && add_open_files(out, t, err);
     if (ok) {
         out->meta.read_ns = now_of_clock(CLOCK_MONOTONIC) - before;
         out->meta.pause_ns = plan->stood_ns + (stopped ? t->stop.duration_ns : 0);

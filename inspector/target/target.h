@@ -8,6 +8,7 @@
 #include "model/enums.h"
 #include "target/mapping.h"
 #include "target/memory.h"
+#include "target/open_files.h"
 #include "target/residency.h"
 #include "target/stop.h"
 #include "target/window.h"
@@ -32,6 +33,9 @@ struct as_target_ops {
     int (*open_file)(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
     // A handle (O_PATH) of the target's own root directory, for target/paths.h; -1. NULL: it has none but ours.
     int (*open_root)(struct as_target *t);
+    // Files in memory that it has open now, and that none of the mappings shows as they were last read; the caller frees out->files.
+    // AS_NO_MEMORY. NULL: that is never known.
+    bool (*open_files)(struct as_target *t, struct as_open_files *out, struct as_error *err);
     void (*close)(struct as_target *t);
 };
 

@@ -358,6 +358,7 @@ static const struct as_target_ops process_ops = {
     .residency.count_end = as_process_count_end,
     .open_file = as_process_open_file,
     .open_root = as_process_open_root,
+    .open_files = as_process_open_files,
     .stop.stop = as_process_stop,
     .stop.stop_clean = as_process_stop_clean,
     .stop.fork = as_process_fork,

@@ -22,7 +22,7 @@ from arenascope.findings.next_steps import (
 )
 from arenascope.findings.parts import WholeBytes
 from arenascope.findings.runtimes import largest_types, not_marked
-from arenascope.humanize import count, plural, printable, share
+from arenascope.humanize import UNKNOWN, count, plural, printable, share
 from arenascope.rows import RESIDENT
 from arenascope.wire.graph_parts import owner_name
 from arenascope.wire.summary import objects_by_type
@@ -71,6 +71,31 @@ def swapped_in_use(facts: Facts) -> Finding | None:
         f"{facts.tell_apart(held)} that the application holds in malloc's heaps is swapped out.",
         "This memory is in use but not in Rss: the process is larger than Rss says.",
         lights="row:swapped_in_use",
+    )
+
+
+def open_files(facts: Facts) -> Finding | None:
+    """Files in memory that are open and not mapped: a cgroup counts them, Rss does not."""
+    files = facts.summary.open_files
+    if files is None or not facts.matters(files.bytes):
+        return None
+    all_ = WholeBytes(files.bytes)
+    largest = ", ".join(
+        f"{printable(each.name or UNKNOWN)} ({facts.tell(each.bytes, all_)})"
+        for each in files.largest[:NAMED]
+        if each.bytes
+    )
+    left = plural(files.descriptors_left or 0, "more descriptor")
+    beyond = f" {left} were not searched." if files.descriptors_left else ""
+    return Finding(
+        "open files in memory",
+        Rank.BESIDE,
+        files.bytes,
+        f"{facts.tell_apart(files.bytes)} is in {plural(files.count, 'file')} in memory that the process has open and "
+        "does not map.",
+        f"The largest: {largest}. A memfd and files on tmpfs stay in memory, or in swap, until they have no name and "
+        f"nobody has them open. A cgroup counts them, Rss does not. Other processes may have them open, too.{beyond}",
+        estimate=f"{left} were not searched" if files.descriptors_left else None,
     )
 
 

@@ -43,6 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     free_memory.too_many_arenas,
     in_use.gone_already,
     in_use.swapped_in_use,
+    in_use.open_files,
 )
 
 

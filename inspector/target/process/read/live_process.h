@@ -175,6 +175,7 @@ bool as_process_deadline_exceeded(struct as_process *p, struct as_error *err);
 // maps.c
 // Learns which devices are tmpfs, to tell shared memory from files. Never fails: names are the fallback.
 void as_process_learn_tmpfs(struct as_process *p);
+bool as_process_is_tmpfs(const struct as_process *p, uint64_t dev);
 // As as_process_refresh_maps, but through view_fd as it is.
 bool as_process_read_maps(struct as_process *p, bool count, struct as_error *err);
 // Reads mappings anew; `count`: and what is resident of each, in all rss and swap. Without it these are AS_UNKNOWN.
@@ -203,6 +204,10 @@ uint64_t as_process_absent_until(struct as_target *t, uint64_t start, uint64_t e
 // mapped_files.c
 int as_process_open_file(struct as_target *t, const struct as_mapping *mapping, struct as_error *err);
 int as_process_open_root(struct as_target *t);
+
+// open_files.c
+// As as_target_ops.open_files.
+bool as_process_open_files(struct as_target *t, struct as_open_files *out, struct as_error *err);
 
 // swap.c
 void as_process_page_out(struct as_target *t, const struct as_range *ranges, size_t count);

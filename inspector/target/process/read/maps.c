@@ -57,9 +57,8 @@ void as_process_learn_tmpfs(struct as_process *p)
     as_lines_close(&lines);
 }
 
-static bool is_tmpfs(const struct as_process *p, const struct as_mapping *m)
+bool as_process_is_tmpfs(const struct as_process *p, uint64_t dev)
 {
-    uint64_t dev = AS_DEV(m->dev_major, m->dev_minor);
     if (dev == p->dev_shmem)
         return true;
     for (size_t i = 0; i < p->dev_tmpfs.count; ++i) {
@@ -84,9 +83,9 @@ static enum as_mapping_kind classify_mapping(const struct as_process *p, const s
     // MAP_HUGETLB memory without a file of the target's own, and MAP_PRIVATE of /dev/zero: anonymous by another name.
     if (!shared && (starts_with(path, length, "/anon_hugepage") || equals(path, length, "/dev/zero")))
         return AS_MAP_ANON;
-    if (is_tmpfs(p, m) || starts_with(path, length, "/dev/shm/") || starts_with(path, length, "/memfd:") ||
-        starts_with(path, length, "/SYSV") || equals(path, length, "/dev/zero (deleted)") ||
-        starts_with(path, length, "/anon_hugepage"))
+    if (as_process_is_tmpfs(p, AS_DEV(m->dev_major, m->dev_minor)) || starts_with(path, length, "/dev/shm/") ||
+        starts_with(path, length, "/memfd:") || starts_with(path, length, "/SYSV") ||
+        equals(path, length, "/dev/zero (deleted)") || starts_with(path, length, "/anon_hugepage"))
         return AS_MAP_SHMEM;
     return AS_MAP_FILE;
 }

@@ -72,6 +72,26 @@ class MappedFiles(NamedTuple):
     rest: Rest
 
 
+class OpenFile(NamedTuple):
+    """A file in memory: a memfd, one on tmpfs whose name was removed, or one in /dev/shm."""
+
+    name: Optional[str]  # As the kernel tells it: "/memfd:NAME (deleted)".
+    descriptors: Unsigned  # How many of the process's descriptors lead to it.
+    bytes: Optional[Unsigned]  # What the kernel has allocated for it, in memory or swapped out.
+
+
+class OpenFiles(NamedTuple):
+    """Files in memory that the process has open and does not map, listed just after the snapshot: in no Rss.
+
+    Other processes may have them open, too.
+    """
+
+    count: Unsigned  # type: ignore[assignment]  # How many files.
+    bytes: Optional[Unsigned]  # What the kernel has allocated for them, in memory or swapped out.
+    descriptors_left: Optional[Unsigned]  # How many descriptors were not searched: those beyond 16,384.
+    largest: Annotated[tuple[OpenFile, ...], Bounds(maxItems=20)]
+
+
 class Mappings(NamedTuple):
     """What is resident besides malloc's memory, the runtimes' heaps and stacks."""
 
