@@ -104,7 +104,8 @@ def test_answers_are_those_of_a_program(churn: harness.Churn, arenadump: harness
             fresh = arenadump.run(*case)
             code, printed, remarks = ask(server, *case)
             assert (code, remarks) == (fresh.returncode, fresh.stderr), case
-            assert CHANGES.sub("", printed) == CHANGES.sub("", fresh.stdout), case
+            # By words: a pause of more digits has a line break elsewhere.
+            assert CHANGES.sub("", printed).split() == CHANGES.sub("", fresh.stdout).split(), case
         pid_of(server)
     assert not said
     assert Dump(tmp_path / "file").meta["pid"] == pid
