@@ -110,6 +110,7 @@ void as_graph_put_head(struct as_json *j, const struct as_graph_snapshot *g)
     as_json_number(j, "chunks", g->graph.index.chunks);
     as_json_number(j, "bytes", g->graph.index.chunk_bytes);
     as_json_counts(j, "objects", g->graph.objects.blocks, g->graph.objects.bytes);
+    as_json_counts(j, "mappings", g->graph.index.mapped.count, as_index_mapped_bytes(&g->graph.index));
     as_json_number(j, "pointers", g->graph.edges.pointers);
     as_json_number(j, "roots", g->graph.roots.list.count);
     as_json_number(j, "unread", g->graph.edges.unread);
@@ -141,10 +142,13 @@ void as_graph_print_head(const struct as_graph_snapshot *g)
 {
     const struct as_view *v = &g->snapshot.view;
     char text[AS_GRAPH_NAME];
-    char objects[AS_SIZE_TEXT + 64] = "";
+    char objects[2 * (AS_SIZE_TEXT + 64)] = "";
     if (g->graph.objects.blocks > 0)
         snprintf(objects, sizeof objects, " (%s in %" PRIu64 " objects)", as_size_text(g->graph.objects.bytes).text,
                  g->graph.objects.blocks);
+    if (g->graph.index.mapped.count > 0)
+        snprintf(objects + strlen(objects), sizeof objects - strlen(objects), " (%s in %zu anonymous mappings)",
+                 as_size_text(as_index_mapped_bytes(&g->graph.index)).text, g->graph.index.mapped.count);
     printf("%s (pid %" PRIu32 "): %" PRIu32 " chunks in use, %s%s, %" PRIu64 " pointers between them\n",
            as_safe_text(v->meta->comm, sizeof v->meta->comm, 32, true, text, sizeof text), v->meta->pid,
            g->graph.index.chunks, as_size_text(g->graph.index.chunk_bytes).text, objects, g->graph.edges.pointers);

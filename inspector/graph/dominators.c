@@ -293,7 +293,7 @@ bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, str
     while (as_used_next(&c, &chunk)) {
         uint32_t place = d->place[d->owners + chunk.node];
         if (place != 0)
-            d->retained[place] = chunk.size;
+            d->retained[place] = as_used_bytes(x, &chunk);
     }
     for (uint32_t place = d->count - 1; place > 0; place--)
         d->retained[d->parent[place]] += d->retained[place];

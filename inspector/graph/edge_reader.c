@@ -93,9 +93,9 @@ static void follow_word(struct worker *w, const uint8_t *at, uint64_t word)
         return;
     size_t known = (size_t)(at - w->known) / WORD, own = (size_t)(address - w->memory) / WORD;
     const struct as_beside beside = {address, at, known < own ? known : own, (size_t)(w->own - at) / WORD};
-    if (begins && !as_object_is_block(objects, to)) // patterns know how malloc rounds up
+    if (begins && as_node_is_chunk(objects, w->reading->index, to)) // patterns know how malloc rounds up
         as_pattern_match(w->reading->readers->patterns, to, &beside);
-    else if (!begins)
+    else if (!begins && !as_index_is_mapped(w->reading->index, to))
         as_claim_inside(&w->reading->readers->patterns->claims, to, &beside);
     add_edge(w, address, to, begins);
 }
@@ -148,6 +148,8 @@ static void take_first_word(struct worker *w, const uint8_t *bytes)
     uint64_t word;
     memcpy(&word, bytes, sizeof word);
     w->fresh = false;
+    if (w->piece->mapped)
+        return;
     bool begins; // what leads to a chunk leads to no vtable
     if (as_index_pointer(w->reading->index, word, &begins) == AS_NO_NODE)
         as_vtable_word(&w->words, w->reading->readers->vtables, w->node, word);
@@ -242,7 +244,7 @@ static void read_block(struct worker *w, uint64_t start, uint64_t end)
     w->set |= w->cut;
     if (got < end - start) {
         memset(w->block + got, 0, end - start - got);
-        w->unread += end - start - got;
+        w->unread += w->piece->mapped ? 0 : end - start - got;
     }
     for (uint64_t at = start; at < end && !w->failed;) {
         uint64_t next = as_align_down(at, UINT64_C(1) << AS_WORD_SHIFT) + (UINT64_C(1) << AS_WORD_SHIFT);
@@ -266,7 +268,7 @@ static void read_piece(struct worker *w, struct as_piece *p)
         uint64_t next = as_align_down(at, BLOCK) + BLOCK;
         next = next < end ? next : end;
         read_block(w, at, next);
-        at = next;
+        at = p->mapped && next < end ? as_target_skip_absent(w->reading->target, next, end) : next;
     }
     unsigned words = w->gap || w->failed ? 0 : words_behind(w, p->end != end); // of its words, those behind the piece
     unsigned behind = words > w->taken ? words - w->taken : 0;
@@ -299,10 +301,10 @@ static void *run_edge_worker(void *argument)
 
 static bool add_piece(struct edge_reading *r, uint64_t start, uint64_t end, struct as_error *err)
 {
+    bool mapped = as_index_is_mapped(r->index, as_index_at(r->index, start));
+    bool blocks = mapped || as_objects_has(r->readers->objects, start + AS_HEADER);
     return as_vec_push(&r->pieces.list, err,
-                       (struct as_piece){.start = start,
-                                         .end = end,
-                                         .blocks = as_objects_has(r->readers->objects, start + AS_HEADER)});
+                       (struct as_piece){.start = start, .end = end, .mapped = mapped, .blocks = blocks});
 }
 
 // Cuts the heaps into pieces, each of which ends where a node begins.

@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "base/workers.h"
 #include "graph/edge_reader.h"
+#include "graph/mapped.h"
 #include "graph/mark.h"
 #include "graph/shapes.h"
 
@@ -37,10 +38,13 @@ void as_graph_begin(void *graph)
 }
 
 // The boundaries are no longer needed then.
-static bool build_index(struct as_graph *g, as_boundary_vec *chunks, struct as_error *err)
+static bool build_index(struct as_graph *g, struct as_roots_plan *plan, as_boundary_vec *chunks, struct as_error *err)
 {
     as_boundary_vec *all = g->objects.boundaries.count > 0 ? &g->objects.boundaries : chunks;
-    bool ok = as_index_build(&g->index, all->items, all->count, err);
+    as_mapped_vec mapped = {0};
+    bool ok = as_mapped_find(&mapped, plan, &g->objects, all, err) &&
+              as_index_build(&g->index, all->items, all->count, &mapped, err);
+    as_vec_free(&mapped);
     as_vec_free(chunks);
     return ok;
 }
@@ -52,24 +56,32 @@ static bool recognise(struct as_graph *g, struct as_target *t, struct as_error *
     return as_recognise(g->recognisers, &in);
 }
 
-bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
-                   as_boundary_vec *boundaries, struct as_error *err)
+static bool read_nodes(struct as_graph *g, struct as_roots_plan *plan, as_boundary_vec *chunks, struct as_error *err)
 {
-    struct as_graph *g = graph;
-    forget(g); // of an attempt that was given up
-    as_modules_refresh(&g->modules);
-    if (!as_objects_find(&g->objects, t, s, boundaries->items, boundaries->count, err))
-        return false;
-    if (!build_index(g, boundaries, err) || !as_objects_place(&g->objects, &g->index, err) ||
+    struct as_target *t = plan->target;
+    if (!build_index(g, plan, chunks, err) || !as_objects_place(&g->objects, &g->index, err) ||
         !as_vtables_open(&g->vtables, t, g->index.count, err) ||
         !as_patterns_open(&g->patterns, &g->index, &g->vtables, t->page_size, err))
         return false;
     const struct as_edge_readers readers = {&g->vtables, &g->patterns, &g->objects};
-    if (!as_edges_read(&g->edges, &g->index, t, &readers, err) ||
-        !as_roots_find(&g->roots, &g->index, &g->patterns, &g->objects, &g->modules, t, m, s, err) ||
-        !as_tls_find(&g->tls, &g->modules, err) ||
+    return as_edges_read(&g->edges, &g->index, t, &readers, err) &&
+           as_roots_find(&g->roots, &g->index, &g->patterns, &g->objects, plan, err);
+}
+
+bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, const struct as_store *s,
+                   as_boundary_vec *boundaries, struct as_error *err)
+{
+    struct as_graph *g = graph;
+    struct as_roots_plan plan = {0};
+    forget(g); // of an attempt that was given up
+    as_modules_refresh(&g->modules);
+    bool ok = as_objects_find(&g->objects, t, s, boundaries->items, boundaries->count, err) &&
+              as_roots_plan_make(&plan, t, &g->modules, &g->objects, m, s, err) &&
+              read_nodes(g, &plan, boundaries, err);
+    as_roots_plan_free(&plan);
+    if (!ok || !as_tls_find(&g->tls, &g->modules, err) ||
         !as_interpreter_find(&g->interpreter, &g->roots, &g->objects, t, err) ||
-        !as_edges_settle(&g->edges, &g->patterns, err))
+        !as_edges_settle(&g->edges, &g->patterns, err) || !as_mapped_roots(&g->roots, &g->index, &g->edges, err))
         return false;
     as_vtables_prove(&g->vtables, &g->modules);
     as_anchors_confirm(&g->patterns.anchors, t);

@@ -76,6 +76,12 @@ static inline bool as_object_is_block(const struct as_objects *o, uint32_t node)
     return o->of_node && o->of_node[node] & AS_OBJECT_BLOCK;
 }
 
+// Is it a chunk of malloc's?
+static inline bool as_node_is_chunk(const struct as_objects *o, const struct as_index *x, uint32_t node)
+{
+    return !as_object_is_block(o, node) && !as_index_is_mapped(x, node);
+}
+
 // Does a node that the interpreter leads to count for the interpreter alone? Most of Ruby's memory is chunks of malloc's that no type is
 // known of.
 static inline bool as_object_counts(const struct as_objects *o, uint32_t node)

@@ -67,13 +67,20 @@ static bool find_clusters(struct as_index *x, struct as_error *err)
     return true;
 }
 
+// Is the heap memory that is one node?
+static bool is_one_node(const struct as_index *x, const struct as_extent *e)
+{
+    size_t behind = AS_PARTITION_POINT(0, x->mapped.count, i, x->mapped.items[i].begin <= e->start);
+    return behind > 0 && x->mapped.items[behind - 1].begin == e->start;
+}
+
 static bool add_leaf(struct as_index *x, struct as_error *err)
 {
     struct as_leaf *leaf = as_vec_add(&x->leaves, err);
     return leaf;
 }
 
-// Gives each 64 KiB that a heap touches its leaf.
+// Gives each 64 KiB that a heap touches its leaf. In the middle of a single node no node begins: one leaf serves all of it.
 static bool add_leaves(struct as_index *x, struct as_error *err)
 {
     size_t cluster = 0;
@@ -84,13 +91,15 @@ static bool add_leaves(struct as_index *x, struct as_error *err)
         while (e->start - x->clusters.items[cluster].start >= x->clusters.items[cluster].size)
             cluster++;
         struct as_cluster *c = &x->clusters.items[cluster];
-        uint64_t last = (e->end - c->start) >> AS_LEAF_SHIFT;
-        for (uint64_t k = (e->start - c->start) >> AS_LEAF_SHIFT; k <= last; k++) {
+        uint64_t first = (e->start - c->start) >> AS_LEAF_SHIFT, last = (e->end - c->start) >> AS_LEAF_SHIFT;
+        bool one = is_one_node(x, e);
+        for (uint64_t k = first; k <= last; k++) {
+            bool same = one && k > first + 1 && k < last;
             if (c->leaves[k] != 0)
                 continue;
-            if (!add_leaf(x, err))
+            if (!same && !add_leaf(x, err))
                 return false;
-            c->leaves[k] = (uint32_t)(x->leaves.count - 1);
+            c->leaves[k] = same ? c->leaves[k - 1] : (uint32_t)(x->leaves.count - 1);
         }
     }
     return true;
@@ -184,15 +193,34 @@ static bool mark_gaps(struct as_index *x, const uint64_t *boundaries, size_t cou
     return ok && x->gaps;
 }
 
-bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err)
+static bool mark_mapped(struct as_index *x, struct as_error *err)
+{
+    if (x->mapped.count == 0)
+        return true;
+    x->is_mapped = as_memory_map(((size_t)x->count / 64 + 1) * sizeof *x->is_mapped, "the index of mappings", err);
+    for (size_t i = 0; x->is_mapped && i < x->mapped.count; i++) {
+        struct as_mapped *m = &x->mapped.items[i];
+        m->node = as_index_at(x, m->begin);
+        x->is_mapped[m->node / 64] |= UINT64_C(1) << m->node % 64;
+        x->chunk_bytes -= m->end - AS_HEADER - m->begin - m->bytes;
+    }
+    return x->is_mapped;
+}
+
+bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, as_mapped_vec *mapped,
+                    struct as_error *err)
 {
     bool any_late = false;
     *x = (struct as_index){0};
+    if (mapped) {
+        x->mapped = *mapped;
+        *mapped = (as_mapped_vec){0};
+    }
     if (!find_extents(x, boundaries, count, err) || !find_clusters(x, err) || !add_leaves(x, err))
         return false;
     set_starts(x, boundaries, count, &any_late);
     return number_nodes(x, err) && (!any_late || mark_late(x, boundaries, count, err)) &&
-           mark_gaps(x, boundaries, count, err);
+           mark_gaps(x, boundaries, count, err) && mark_mapped(x, err);
 }
 
 void as_index_free(struct as_index *x)
@@ -202,6 +230,8 @@ void as_index_free(struct as_index *x)
                         (size_t)(x->clusters.items[i].size >> AS_LEAF_SHIFT) * sizeof *x->clusters.items[i].leaves);
     as_memory_unmap(x->gaps, ((size_t)x->count / 64 + 1) * sizeof *x->gaps);
     as_memory_unmap(x->late, ((size_t)x->count / 64 + 1) * sizeof *x->late);
+    as_memory_unmap(x->is_mapped, ((size_t)x->count / 64 + 1) * sizeof *x->is_mapped);
+    as_vec_free(&x->mapped);
     as_vec_free(&x->clusters);
     as_vec_free(&x->leaves);
     as_vec_free(&x->extents);
@@ -258,6 +288,14 @@ static const struct as_extent *extent_before(const struct as_index *x, uint64_t 
 bool as_index_is_behind(const struct as_index *x, uint64_t address)
 {
     return extent_before(x, address - AS_HEADER)->end <= address;
+}
+
+uint32_t as_index_mapped_at(const struct as_index *x, uint64_t pointer, bool *begins)
+{
+    uint64_t start = as_align_down(pointer, AS_ALIGNMENT);
+    uint32_t node = as_index_node_at(x, start);
+    *begins = start == pointer;
+    return node != AS_NO_NODE && as_index_is_mapped(x, node) ? node : AS_NO_NODE;
 }
 
 uint64_t as_index_address(const struct as_index *x, uint32_t node)

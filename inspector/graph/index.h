@@ -4,6 +4,7 @@
 // A node is an interval of a heap: a chunk in use, or a gap (everything between two chunks in use, and what lies behind the last).
 // Nodes are numbered by address. The numbers need no table of addresses: a bit for each 16 bytes says where a node begins, and each
 // word of bits knows how many nodes begin before it. Objects of a runtime may begin 8 bytes later: each node has a bit for that.
+// A large anonymous mapping that the program made is one node, too (mapped.h).
 #pragma once
 
 #include "base/align.h"
@@ -47,6 +48,16 @@ struct as_extent {
     uint64_t start, end;
 };
 
+// Memory that is one node, and no chunk.
+struct as_mapped {
+    uint64_t begin;      // where the node does, as a chunk does with its header
+    uint64_t start, end; // of the memory
+    uint64_t bytes;      // that are resident in it
+    uint32_t mapping;    // index in the target's mappings
+    uint32_t node;
+};
+typedef AS_VEC(struct as_mapped) as_mapped_vec;
+
 struct as_index {
     uint64_t low, size;                 // all clusters lie in [low, low + size)
     AS_VEC(struct as_cluster) clusters; // by address
@@ -56,13 +67,17 @@ struct as_index {
     uint64_t *gaps;                     // a bit for each node: it is a gap
     uint64_t *late;                     // a bit for each node: it begins AS_LATE behind its 16 bytes; NULL: none does
     uint32_t chunks;                    // nodes that are none
-    uint64_t chunk_bytes;               // in them, headers included
+    uint64_t chunk_bytes;               // in them, headers included; of mapped memory, what is resident
+    as_mapped_vec mapped;               // by address
+    uint64_t *is_mapped;                // a bit for each node: it is mapped memory; NULL: none is
 };
 
 // Makes the index of what a walk has collected (as_stopped_reader); of objects, the boundaries may also be odd multiples of AS_LATE, if
 // no two lie in the same 16 bytes. Free it in either case. False: AS_NO_MEMORY, also for more than a
 // billion nodes.
-bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, struct as_error *err);
+// `mapped`: memory of which the boundaries have one node each, by address; it becomes the index's. NULL: there is none.
+bool as_index_build(struct as_index *x, const uint64_t *boundaries, size_t count, as_mapped_vec *mapped,
+                    struct as_error *err);
 void as_index_free(struct as_index *x);
 
 // How many bits are set. Written out, because x86-64 in general has no instruction for it, and libgcc's function takes a call.
@@ -98,6 +113,26 @@ static inline bool as_index_is_late(const struct as_index *x, uint32_t node)
     return x->late && x->late[node / 64] >> node % 64 & 1;
 }
 
+static inline bool as_index_is_mapped(const struct as_index *x, uint32_t node)
+{
+    return x->is_mapped && x->is_mapped[node / 64] >> node % 64 & 1;
+}
+
+// Mapped memory by its node.
+static inline const struct as_mapped *as_index_mapped_of(const struct as_index *x, uint32_t node)
+{
+    return &x->mapped.items[AS_PARTITION_POINT(1, x->mapped.count, i, x->mapped.items[i].node <= node) - 1];
+}
+
+// Returns how many bytes of all mapped memory are resident.
+static inline uint64_t as_index_mapped_bytes(const struct as_index *x)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < x->mapped.count; i++)
+        bytes += x->mapped.items[i].bytes;
+    return bytes;
+}
+
 // The node in which an address lies, AS_NO_NODE if it lies in none. `word`: the address's. *begins: it begins at the address.
 static inline uint32_t as_index_in_word(const struct as_index *x, const struct as_leaf_word *word, uint64_t address,
                                         bool *begins)
@@ -131,6 +166,8 @@ static inline uint32_t as_index_node_at(const struct as_index *x, uint64_t addre
 
 // Does an address lie behind a heap's last chunk, when the word before it does not?
 bool as_index_is_behind(const struct as_index *x, uint64_t address);
+// The mapped memory whose first bytes a pointer leads to, where what lies right before it belongs to a heap; else AS_NO_NODE.
+uint32_t as_index_mapped_at(const struct as_index *x, uint64_t pointer, bool *begins);
 
 // The chunk in use that a pointer leads to, AS_NO_NODE if there is none. A pointer may lead to any byte of a chunk that its owner may
 // use, and to the byte behind the last: an end of an array is not the next chunk's beginning, as that is behind its header. But
@@ -141,10 +178,10 @@ static inline uint32_t as_index_pointer(const struct as_index *x, uint64_t point
     if (!word)
         return AS_NO_NODE;
     uint32_t node = as_index_in_word(x, word, pointer - AS_HEADER, begins);
-    if (node == AS_NO_NODE || as_index_is_gap(x, node))
-        return AS_NO_NODE;
     bool page_begins = (pointer & (AS_SMALLEST_PAGE - 1)) < AS_HEADER;
-    return page_begins && as_index_is_behind(x, pointer) ? AS_NO_NODE : node;
+    if (node == AS_NO_NODE || as_index_is_gap(x, node) || (page_begins && as_index_is_behind(x, pointer)))
+        return page_begins && x->is_mapped ? as_index_mapped_at(x, pointer, begins) : AS_NO_NODE;
+    return node;
 }
 
 static inline uint32_t as_index_target(const struct as_index *x, uint64_t pointer)
@@ -213,6 +250,11 @@ bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk);
 // Likewise, the next chunks before the node `end`, and how many they are; 0: there are no more. Takes less where all are gone through.
 enum { AS_USED_SOME = 64 };
 size_t as_used_some(struct as_used_cursor *c, uint32_t end, struct as_used_chunk chunks[AS_USED_SOME]);
+// Returns the bytes that it takes: a chunk its size, mapped memory what is resident of it.
+static inline uint64_t as_used_bytes(const struct as_index *x, const struct as_used_chunk *chunk)
+{
+    return as_index_is_mapped(x, chunk->node) ? as_index_mapped_of(x, chunk->node)->bytes : chunk->size;
+}
 // As as_used_next, only those of which `wanted` is not 0. Where they are few, the others cost next to nothing.
 bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk);
 

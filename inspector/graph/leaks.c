@@ -128,7 +128,7 @@ static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as
     while (held && as_used_next(&c, &chunk)) {
         bool garbage = as_marked(&reached, chunk.node) && !(held[chunk.node / 64] >> chunk.node % 64 & 1);
         l->garbage.count += garbage;
-        l->garbage.bytes += garbage ? chunk.size : 0;
+        l->garbage.bytes += garbage ? as_used_bytes(&g->index, &chunk) : 0;
     }
     as_memory_unmap(held, bytes);
     as_marks_free(&reached);

@@ -28,7 +28,7 @@ struct root_search {
     const struct as_objects *objects;
     struct as_target *target;
     struct as_error *err;
-    struct as_roots_plan plan;
+    const struct as_roots_plan *plan;
     uint8_t *block;
 };
 
@@ -53,9 +53,9 @@ static bool add_words(struct root_search *s, uint64_t address, size_t bytes, siz
         if (node == AS_NO_NODE || as_object_is_listed(s->objects, s->index, node, word))
             continue;
         const struct as_beside beside = {address + i, s->block + i, i / WORD, (known - i) / WORD};
-        if (begins && !as_object_is_block(s->objects, node))
+        if (begins && as_node_is_chunk(s->objects, s->index, node))
             as_pattern_match(s->patterns, node, &beside);
-        else if (!begins)
+        else if (!begins && !as_index_is_mapped(s->index, node))
             as_claim_inside(&s->patterns->claims, node, &beside);
         if (!add_root(s, address + i, node, begins))
             return false;
@@ -122,8 +122,8 @@ static bool search_around(struct root_search *s, struct as_root_source source, b
 {
     if (!as_vec_push(&s->roots->sources, s->err, source))
         return false;
-    const struct as_range *parts = s->plan.kept_out.items; // of malloc's
-    size_t count = s->plan.kept_out.count;
+    const struct as_range *parts = s->plan->kept_out.items; // of malloc's
+    size_t count = s->plan->kept_out.count;
     uint64_t at = source.start;
     for (size_t i = AS_PARTITION_POINT(0, count, k, parts[k].end <= at); i < count && parts[i].start < source.end;
          i++) {
@@ -139,16 +139,16 @@ static bool search_stacks(struct root_search *s, uint32_t mapping, size_t first)
 {
     const struct as_target *t = s->target;
     const struct as_mapping *m = &t->mappings.items[mapping];
-    for (size_t i = first; i < s->plan.stack_pointers.count && s->plan.stack_pointers.items[i] < m->end; i++) {
-        uint64_t sp = as_align_down(s->plan.stack_pointers.items[i], WORD);
-        bool last = i + 1 == s->plan.stack_pointers.count || s->plan.stack_pointers.items[i + 1] >= m->end;
-        uint64_t limit = last ? m->end : s->plan.stack_pointers.items[i + 1];
-        uint64_t tp = t->threads.items[s->plan.stack_threads.items[i]].tp;
+    for (size_t i = first; i < s->plan->stack_pointers.count && s->plan->stack_pointers.items[i] < m->end; i++) {
+        uint64_t sp = as_align_down(s->plan->stack_pointers.items[i], WORD);
+        bool last = i + 1 == s->plan->stack_pointers.count || s->plan->stack_pointers.items[i + 1] >= m->end;
+        uint64_t limit = last ? m->end : s->plan->stack_pointers.items[i + 1];
+        uint64_t tp = t->threads.items[s->plan->stack_threads.items[i]].tp;
         struct as_root_source source = {.kind = AS_ROOT_STACK,
                                         .start = sp - m->start > RED_ZONE ? sp - RED_ZONE : m->start,
                                         .end = limit,
                                         .mapping = mapping,
-                                        .thread = s->plan.stack_threads.items[i],
+                                        .thread = s->plan->stack_threads.items[i],
                                         .module = UINT32_MAX};
         if (tp == AS_UNKNOWN || tp < sp || tp >= limit) { // the main thread's variables are elsewhere
             if (!search_around(s, source, m->out_of_reach))
@@ -157,8 +157,8 @@ static bool search_stacks(struct root_search *s, uint32_t mapping, size_t first)
         }
         // x86-64: variables, then the descriptor at the thread pointer. aarch64: the descriptor, then variables.
         bool below = t->arch == AS_ARCH_X86_64;
-        uint64_t before = below ? s->plan.tls_bytes : DESCRIPTOR,
-                 behind = below ? DESCRIPTOR : s->plan.tls_bytes + DESCRIPTOR;
+        uint64_t before = below ? s->plan->tls_bytes : DESCRIPTOR,
+                 behind = below ? DESCRIPTOR : s->plan->tls_bytes + DESCRIPTOR;
         uint64_t variables = tp - sp > before ? as_align_down(tp - before, WORD) : sp;
         source.end = variables;
         if (!search_around(s, source, m->out_of_reach))
@@ -201,7 +201,7 @@ static bool is_worth_it(const struct as_target *t, const struct as_mapping *m)
 // Is it a mapping of a runtime's heap, and nobody else's?
 static bool is_runtime(const struct root_search *s, uint32_t i)
 {
-    return s->plan.runtime.items[i] && s->plan.module_of.items[i] == UINT32_MAX &&
+    return s->plan->runtime.items[i] && s->plan->module_of.items[i] == UINT32_MAX &&
            s->target->mappings.items[i].kind == AS_MAP_ANON;
 }
 
@@ -215,12 +215,12 @@ static bool search_mapping(struct root_search *s, uint32_t i)
                                     .end = m->end,
                                     .mapping = i,
                                     .thread = UINT32_MAX,
-                                    .module = s->plan.module_of.items[i]};
-    size_t sp = as_lower_bound(s->plan.stack_pointers.items, s->plan.stack_pointers.count, m->start);
-    if (m->kind == AS_MAP_ANON && sp < s->plan.stack_pointers.count && s->plan.stack_pointers.items[sp] < m->end)
+                                    .module = s->plan->module_of.items[i]};
+    size_t sp = as_lower_bound(s->plan->stack_pointers.items, s->plan->stack_pointers.count, m->start);
+    if (m->kind == AS_MAP_ANON && sp < s->plan->stack_pointers.count && s->plan->stack_pointers.items[sp] < m->end)
         return search_stacks(s, i, sp);
     if (source.module != UINT32_MAX || m->kind == AS_MAP_FILE) {
-        uint64_t end = source.module != UINT32_MAX ? as_roots_end_of_module(&s->plan, source.module) : m->end;
+        uint64_t end = source.module != UINT32_MAX ? as_roots_end_of_module(s->plan, source.module) : m->end;
         source.kind = AS_ROOT_GLOBAL;
         source.end = m->kind == AS_MAP_ANON && end < m->end ? end : m->end;
         if (!search_around(s, source, shared))
@@ -232,7 +232,7 @@ static bool search_mapping(struct root_search *s, uint32_t i)
             return true;
     }
     source.kind = m->kind == AS_MAP_SHMEM      ? AS_ROOT_SHARED
-                  : s->plan.runtime.items[i]   ? AS_ROOT_RUNTIME
+                  : s->plan->runtime.items[i]  ? AS_ROOT_RUNTIME
                   : holds_thread_pointer(t, m) ? AS_ROOT_THREAD
                                                : AS_ROOT_MEMORY;
     return search_around(s, source, shared);
@@ -258,13 +258,14 @@ static bool add_registers(struct root_search *s)
 }
 
 bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns,
-                   const struct as_objects *objects, const struct as_modules *modules, struct as_target *t,
-                   const struct as_malloc *m, const struct as_store *store, struct as_error *err)
+                   const struct as_objects *objects, const struct as_roots_plan *plan, struct as_error *err)
 {
-    struct root_search s = {.roots = r, .index = x, .patterns = patterns, .objects = objects, .target = t, .err = err};
-    *r = (struct as_roots){.modules = modules};
+    struct as_target *t = plan->target;
+    struct root_search s = {
+        .roots = r, .index = x, .patterns = patterns, .objects = objects, .target = t, .err = err, .plan = plan};
+    *r = (struct as_roots){.modules = plan->modules};
     s.block = as_memory_map(BLOCK + BESIDE, "a block of memory", err);
-    bool ok = s.block && as_roots_plan_make(&s.plan, t, modules, objects, m, store, err);
+    bool ok = s.block;
     // Runtimes' heaps come last, one behind the other: all of them are one owner.
     for (size_t i = 0; ok && i < t->mappings.count; i++)
         if (is_worth_it(t, &t->mappings.items[i]) && !is_runtime(&s, (uint32_t)i))
@@ -274,7 +275,6 @@ bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patte
             ok = search_mapping(&s, (uint32_t)i);
     ok = ok && add_registers(&s);
     as_memory_unmap(s.block, BLOCK + BESIDE);
-    as_roots_plan_free(&s.plan);
     return ok;
 }
 

@@ -59,13 +59,6 @@ struct as_roots {
     bool running; // some were read of a target that runs on: of memory that a clone shares with it, or does not inherit
 };
 
-// Searches everything that may hold a pointer to a chunk. `patterns`: takes each with what is beside it. `modules`: stays where it is.
-// `objects`: their memory is no root. Free the roots in either case. False: AS_NO_MEMORY.
-bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns,
-                   const struct as_objects *objects, const struct as_modules *modules, struct as_target *t,
-                   const struct as_malloc *m, const struct as_store *s, struct as_error *err);
-void as_roots_free(struct as_roots *r);
-
 // Before roots are searched: whose each mapping is, what of it is left out, and where stacks begin.
 struct as_roots_plan {
     struct as_target *target;
@@ -85,3 +78,9 @@ bool as_roots_plan_make(struct as_roots_plan *p, struct as_target *t, const stru
 void as_roots_plan_free(struct as_roots_plan *p);
 // Where a module's .bss ends: what lies behind it may be anybody's, even in the same mapping.
 uint64_t as_roots_end_of_module(const struct as_roots_plan *p, uint32_t module);
+
+// Searches everything that may hold a pointer to a chunk. `patterns`: takes each with what is beside it. `objects`: whose they are. Free
+// the roots in either case. False: AS_NO_MEMORY.
+bool as_roots_find(struct as_roots *r, const struct as_index *x, struct as_patterns *patterns,
+                   const struct as_objects *objects, const struct as_roots_plan *plan, struct as_error *err);
+void as_roots_free(struct as_roots *r);

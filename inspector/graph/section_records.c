@@ -57,6 +57,8 @@ static bool add_head(const struct graph_facts *f, struct as_store *s, const stru
                            .suspects = tally(&f->leaks, AS_LEAK_SUSPECT),
                            .flags = as_graph_is_whole(g) && s->meta.flags & AS_META_EXACT ? AS_GRAPH_EXACT : 0,
                            .asked = f->several.asked,
+                           .mappings = g->index.mapped.count,
+                           .mapping_bytes = as_index_mapped_bytes(&g->index),
                        });
 }
 

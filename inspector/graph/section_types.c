@@ -99,14 +99,15 @@ struct known_number {
 
 static bool count_chunk(struct type_counts *c, struct known_number *known, uint32_t type, struct as_used_chunk chunk)
 {
+    uint64_t bytes = as_used_bytes(&c->graph->index, &chunk);
     if (known->type == type + 1) {
         struct as_tally *tally = &c->list.items[known->number].tally;
         tally->count++;
-        tally->bytes += chunk.size;
+        tally->bytes += bytes;
         return true;
     }
     *known = (struct known_number){type + 1, as_key_add(&c->numbers, type)};
-    return add_counted(c, known->number, (struct counted_type){{1, chunk.size}, chunk.node}, &c->err);
+    return add_counted(c, known->number, (struct counted_type){{1, bytes}, chunk.node}, &c->err);
 }
 
 static void *count_chunks(void *counts)

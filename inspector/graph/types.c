@@ -11,6 +11,8 @@ const char *as_graph_type_name(const struct as_graph *g, uint32_t type, char *te
         return as_shape_name((enum as_shape)(type - AS_FIRST_SHAPE_TYPE));
     if (type >= AS_FIRST_DWARF_TYPE)
         return as_typing_name(&g->typing, type - AS_FIRST_DWARF_TYPE, text, size);
+    if (type == AS_MAPPING_TYPE)
+        return "anonymous mapping";
     if (type >= AS_FIRST_OBJECT_TYPE)
         return as_strings_at(&g->objects.names, g->objects.types.items[type - AS_FIRST_OBJECT_TYPE].name);
     const struct as_vtable *v = &g->vtables.list.items[type - AS_FIRST_VTABLE_TYPE];
@@ -39,6 +41,8 @@ enum as_evidence_kind as_graph_type_evidence(const struct as_graph *g, uint32_t 
         return AS_EVIDENCE_SHAPE;
     if (type >= AS_FIRST_DWARF_TYPE)
         return AS_EVIDENCE_DWARF;
+    if (type == AS_MAPPING_TYPE)
+        return AS_EVIDENCE_MAPPING;
     if (type >= AS_FIRST_OBJECT_TYPE)
         return g->objects.evidence == AS_OBJECTS_OF_RUBY ? AS_EVIDENCE_CLASS : AS_EVIDENCE_OBJECT;
     return g->vtables.list.items[type - AS_FIRST_VTABLE_TYPE].name == 0 ? AS_EVIDENCE_NONE : AS_EVIDENCE_VTABLE;
@@ -47,8 +51,9 @@ enum as_evidence_kind as_graph_type_evidence(const struct as_graph *g, uint32_t 
 const char *as_evidence_name(enum as_evidence_kind kind)
 {
     static const char *const names[AS_EVIDENCE_KINDS] = {
-        [AS_EVIDENCE_SHAPE] = "shape",   [AS_EVIDENCE_PATTERN] = "pattern", [AS_EVIDENCE_DWARF] = "dwarf",
-        [AS_EVIDENCE_VTABLE] = "vtable", [AS_EVIDENCE_OBJECT] = "ob_type",  [AS_EVIDENCE_CLASS] = "class",
+        [AS_EVIDENCE_SHAPE] = "shape",     [AS_EVIDENCE_PATTERN] = "pattern", [AS_EVIDENCE_DWARF] = "dwarf",
+        [AS_EVIDENCE_VTABLE] = "vtable",   [AS_EVIDENCE_OBJECT] = "ob_type",  [AS_EVIDENCE_CLASS] = "class",
+        [AS_EVIDENCE_MAPPING] = "mapping",
     };
     return names[kind];
 }

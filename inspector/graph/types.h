@@ -14,6 +14,7 @@ enum as_evidence_kind {
     AS_EVIDENCE_VTABLE,
     AS_EVIDENCE_OBJECT,
     AS_EVIDENCE_CLASS,
+    AS_EVIDENCE_MAPPING,
     AS_EVIDENCE_KINDS
 };
 
@@ -21,6 +22,7 @@ enum {
     AS_FIRST_SHAPE_TYPE = AS_PATTERNS,
     AS_FIRST_VTABLE_TYPE = AS_FIRST_SHAPE_TYPE + AS_SHAPES,
     AS_FIRST_OBJECT_TYPE = AS_FIRST_VTABLE_TYPE + AS_MOST_VTABLES + 1,
+    AS_MAPPING_TYPE = AS_FIRST_OBJECT_TYPE, // [0] of a runtime's types is none
     AS_FIRST_DWARF_TYPE = AS_FIRST_OBJECT_TYPE + AS_MOST_OBJECT_TYPES
 };
 
@@ -29,6 +31,8 @@ enum {
 static inline uint32_t as_graph_type(const struct as_graph *g, uint32_t node)
 {
     uint32_t object = as_object_of(&g->objects, node);
+    if (as_index_is_mapped(&g->index, node))
+        return AS_MAPPING_TYPE;
     if (object != 0)
         return AS_FIRST_OBJECT_TYPE + object;
     uint32_t index = as_vtable_of(&g->vtables, node);
@@ -51,5 +55,5 @@ const char *as_graph_type_name(const struct as_graph *g, uint32_t type, char *te
 const char *as_graph_variable_type(struct as_graph *g, const struct as_owner *o, char *text, size_t size);
 // AS_EVIDENCE_NONE for a type without a name.
 enum as_evidence_kind as_graph_type_evidence(const struct as_graph *g, uint32_t type);
-// "shape", "pattern", "dwarf", "vtable", "ob_type" (Python), "class" (Ruby); NULL for AS_EVIDENCE_NONE.
+// "shape", "pattern", "dwarf", "vtable", "ob_type" (Python), "class" (Ruby), "mapping"; NULL for AS_EVIDENCE_NONE.
 const char *as_evidence_name(enum as_evidence_kind kind);

@@ -10,8 +10,11 @@ static size_t bytes_of(const struct as_typing_sizes *s)
     return ((size_t)s->index->count + 1) * sizeof *s->units;
 }
 
-static uint32_t units_in(const struct as_used_chunk *chunk)
+// Nobody knows how much of mapped memory one pointer is meant to lead to.
+static uint32_t units_in(const struct as_index *x, const struct as_used_chunk *chunk)
 {
+    if (as_index_is_mapped(x, chunk->node))
+        return 0;
     return chunk->size / AS_ALIGNMENT < UINT32_MAX ? (uint32_t)(chunk->size / AS_ALIGNMENT) : 0;
 }
 
@@ -22,7 +25,7 @@ static void measure(struct as_typing_sizes *s)
     s->units = as_memory_map_large(bytes_of(s), "the chunks' sizes", s->err);
     s->failed = s->units == NULL;
     while (s->units && as_used_next(&c, &chunk))
-        s->units[chunk.node] = units_in(&chunk);
+        s->units[chunk.node] = units_in(s->index, &chunk);
 }
 
 uint32_t as_typing_units(struct as_typing_sizes *s, uint32_t node)
@@ -33,7 +36,7 @@ uint32_t as_typing_units(struct as_typing_sizes *s, uint32_t node)
         return s->units[node];
     struct as_used_cursor c = as_used_from(s->index, node);
     struct as_used_chunk chunk;
-    return as_used_next(&c, &chunk) && chunk.node == node ? units_in(&chunk) : 0;
+    return as_used_next(&c, &chunk) && chunk.node == node ? units_in(s->index, &chunk) : 0;
 }
 
 void as_typing_sizes_free(struct as_typing_sizes *s)

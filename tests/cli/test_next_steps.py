@@ -303,10 +303,18 @@ def test_what_strands_memory(arenadump: harness.Arenadump, tmp_path: Path) -> No
 
 def test_mappings(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     with process("not-malloc") as pid:
-        command = steps(arenadump, pid)[0]
+        command = next(each for each in steps(arenadump, pid) if " report " in each)
         assert command == f"arenascope report {pid} -o memory.html"
         shell(command, arenadump, tmp_path)
     assert "anonymous" in (tmp_path / "memory.html").read_text(encoding="utf-8")
+
+
+def test_who_holds_the_mappings(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    with started([str(programs.build("mapped"))], "ready") as pid:
+        command = steps(arenadump, pid)[0]
+        assert command == f"arenascope owners {pid}"
+        printed = shell(command, arenadump, tmp_path)
+    assert re.search(r"variable free_list.*\n.* frame *\n.*anonymous mapping", printed)
 
 
 STACKS = r"""
@@ -548,6 +556,7 @@ TRIED = {
     "of_leaks": test_leaks,
     "of_sites": test_profile,
     "of_pins": test_what_strands_memory,
+    "of_mapped": test_who_holds_the_mappings,
     "of_mappings": test_mappings,
     "of_threads": test_stacks,
     "_objects": test_python,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
 from arenascope.findings import Facts, Finding, judge
@@ -46,7 +46,7 @@ def refuse(checks: Iterator[Check]) -> None:
         assert part is None or whole is None or part <= whole, (what, part, whole)
 
 
-def total(numbers: Iterator[int | None]) -> int | None:
+def total(numbers: Iterable[int | None]) -> int | None:
     held = list(numbers)
     return None if None in held else sum(filter(None, held))
 
@@ -92,14 +92,16 @@ def parts_of_summary(made: dict[str, Any]) -> Iterator[Check]:
             yield "in malloc", kind["in_malloc"], kind["bytes"] + kind["owned"]
     if made["graph"]:
         yield from parts_of_graph(made["graph"], allocated)
+        yield "mappings", made["graph"]["mappings"]["bytes"], total((ledger["other_anon"], ledger["unknown"]))
 
 
 def parts_of_graph(graph: dict[str, Any], allocated: int | None) -> Iterator[Check]:
-    whole, objects = graph["bytes"], graph["objects"]["bytes"]
-    yield "chunks of the graph", whole - objects, allocated
+    whole = graph["bytes"]
+    chunks = whole - graph["objects"]["bytes"] - graph["mappings"]["bytes"]
+    yield "chunks of the graph", chunks, allocated
     yield "typed", graph["typed"], whole
     yield "reached", graph["reached"] + graph["unreached"], whole
-    yield "lost", graph["direct"]["bytes"] + graph["indirect"]["bytes"], whole - objects
+    yield "lost", graph["direct"]["bytes"] + graph["indirect"]["bytes"], chunks
     yield "types", sum(each["bytes"] for each in graph["types"]), whole
     yield "owners", sum(each["retained"] for each in graph["owners"]), graph["reached"] + graph["unreached"]
     yield from parts_of_several(graph["several"], graph["reached"])

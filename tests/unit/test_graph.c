@@ -217,7 +217,7 @@ static void test_index(void)
             else
                 *place = make_heap(&m, *place, 1 + random_below(50));
         }
-        CHECK(as_index_build(&x, m.boundaries.items, m.boundaries.count, NULL));
+        CHECK(as_index_build(&x, m.boundaries.items, m.boundaries.count, NULL, NULL));
         for (size_t i = 0; i < m.intervals.count; i++)
             for (int k = -2; k < 4; k++) {
                 check_pointer(&x, &m, m.intervals.items[i].start + (uint64_t)(8 * k));
@@ -240,10 +240,10 @@ static void test_empty_index(void)
 {
     const uint64_t none[] = {UINT64_C(0x1000) | AS_HEAP_BEGINS, UINT64_C(0x1000) | AS_GAP};
     struct as_index x;
-    CHECK(as_index_build(&x, none, 2, NULL));
+    CHECK(as_index_build(&x, none, 2, NULL, NULL));
     CHECK(x.count == 0 && as_index_target(&x, 0x1010) == AS_NO_NODE && as_index_target(&x, 0) == AS_NO_NODE);
     as_index_free(&x);
-    CHECK(as_index_build(&x, NULL, 0, NULL) && as_index_address(&x, 0) == AS_UNKNOWN);
+    CHECK(as_index_build(&x, NULL, 0, NULL, NULL) && as_index_address(&x, 0) == AS_UNKNOWN);
     as_index_free(&x);
 }
 
@@ -254,7 +254,7 @@ static void test_chunk_that_ends_with_a_page(void)
                                UINT64_C(0x12000) | AS_GAP};
     struct as_index x;
     uint64_t usable;
-    CHECK(as_index_build(&x, chunks, 4, NULL));
+    CHECK(as_index_build(&x, chunks, 4, NULL, NULL));
     uint32_t node = as_index_node_at(&x, 0x10b00);
     CHECK(node != AS_NO_NODE && as_index_is_made_for(&x, node, 0x10b00, 0x4f8, 4096, &usable));
     CHECK(!as_index_is_made_for(&x, node, 0x10b00, 0x400, 4096, &usable));

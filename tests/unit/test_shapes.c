@@ -63,7 +63,7 @@ static void find(struct made *m)
     for (uint32_t node = 0; node < NODES; node++)
         boundaries[1 + node] = HEAP + (uint64_t)node * SIZE;
     boundaries[NODES + 1] = (HEAP + (uint64_t)NODES * SIZE) | AS_GAP;
-    CHECK(as_index_build(&m->index, boundaries, NODES + 2, NULL));
+    CHECK(as_index_build(&m->index, boundaries, NODES + 2, NULL, NULL));
     m->vtables.begins = as_memory_map((m->index.count + 1) * sizeof *m->vtables.begins, "vtables", NULL);
     CHECK(as_patterns_open(&m->patterns, &m->index, &m->vtables, AS_SMALLEST_PAGE, NULL));
     CHECK(as_vec_add(&m->vtables.list, NULL));
@@ -294,7 +294,7 @@ static void test_parts(void)
     boundaries[0] = HEAP | AS_HEAP_BEGINS;
     for (uint32_t node = 0; node <= MANY; node++)
         boundaries[1 + node] = (HEAP + (uint64_t)node * SIZE) | (node == MANY ? AS_GAP : 0);
-    CHECK(as_index_build(&m.index, boundaries, MANY + 2, NULL));
+    CHECK(as_index_build(&m.index, boundaries, MANY + 2, NULL, NULL));
     m.vtables.begins = as_memory_map((m.index.count + 1) * sizeof *m.vtables.begins, "vtables", NULL);
     CHECK(as_patterns_open(&m.patterns, &m.index, &m.vtables, AS_SMALLEST_PAGE, NULL));
     CHECK(as_vec_add(&m.vtables.list, NULL) && as_edges_open(&m.edges, m.index.count, NULL));
@@ -324,7 +324,7 @@ static void match_array(uint64_t used, uint64_t limit)
     struct as_patterns p;
     uint16_t begins[3] = {0};
     const struct as_vtables v = {.begins = begins};
-    CHECK(as_index_build(&x, boundaries, 4, NULL) && as_patterns_open(&p, &x, &v, AS_SMALLEST_PAGE, NULL));
+    CHECK(as_index_build(&x, boundaries, 4, NULL, NULL) && as_patterns_open(&p, &x, &v, AS_SMALLEST_PAGE, NULL));
     as_pattern_match(&p, 1, &beside);
     CHECK(as_pattern_of(&p, 1) == AS_PATTERN_ARRAY && as_pattern_of(&p, 0) == AS_PATTERN_NONE);
     CHECK(as_pattern_used(&p, 1) == used && as_pattern_used(&p, 0) == 0);

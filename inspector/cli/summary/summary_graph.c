@@ -142,6 +142,10 @@ void as_summary_graph(struct as_json *j, const struct as_view *v)
     as_json_bool(j, "exact", g->flags & AS_GRAPH_EXACT);
     AS_JSON_NUMBERS(j, g, chunks, bytes);
     as_json_counts(j, "objects", g->objects, g->object_bytes);
+    if (g->mappings == AS_UNKNOWN) // a file of an older version
+        as_json_null(j, "mappings");
+    else
+        as_json_counts(j, "mappings", g->mappings, g->mapping_bytes);
     as_json_number(j, "typed", typed_bytes(v));
     AS_JSON_NUMBERS(j, g, reached, unreached);
     AS_JSON_OBJECT(j, "direct", &g->direct, count, bytes);

@@ -12,6 +12,7 @@ from arenascope.findings.next_steps import (
     java_native,
     of_growth,
     of_leaks,
+    of_mapped,
     of_mappings,
     of_owners,
     of_runtime,
@@ -24,7 +25,7 @@ from arenascope.findings.parts import WholeBytes
 from arenascope.findings.runtimes import largest_types, not_marked
 from arenascope.humanize import UNKNOWN, count, plural, printable, share
 from arenascope.rows import RESIDENT
-from arenascope.wire.graph_parts import owner_name
+from arenascope.wire.graph_parts import MAPPING, owner_name
 from arenascope.wire.summary import objects_by_type
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _largest_type(facts: Facts, least: float) -> str | None:
     """What the chunks of one type hold, if the snapshot has a graph, and they hold more than this. A size says less."""
     graph = facts.summary.graph
     # A runtime's objects are not what this finding is about.
-    known = [each for each in graph.types if each.type] if graph and graph.exact and not graph.objects.count else []
+    types = graph.types if graph and graph.exact and not graph.objects.count else ()
+    known = [each for each in types if each.type and each.evidence != MAPPING]
     if not known or known[0].bytes <= least:
         return None
     first = known[0]
@@ -186,7 +188,7 @@ def _of_graph(facts: Facts, *, named: bool = False) -> str:
     if graph is None or not graph.bytes:
         return ""
     owners = [each for each in graph.owners if each.retained >= FEW * graph.bytes][:NAMED]
-    types = [each for each in graph.types if each.bytes >= FEW * graph.bytes][:NAMED]
+    types = [each for each in graph.types if each.bytes >= FEW * graph.bytes and each.evidence != MAPPING][:NAMED]
     words = ""
     if owners:
         listed = ", ".join(f"{owner_name(each.owner)} ({facts.tell(each.retained, facts.in_graph)})" for each in owners)
@@ -321,7 +323,11 @@ def _mapped(facts: Facts, row: str, what: str, why: str) -> Finding | None:
         f"{facts.tell(held)} of it ({share(held, facts.whole)}) is {what}.",
         f"{_largest_of(facts, row)}{why}",
         rows=(row,),
-        next=(*(() if row == "other_file" else of_runtime(facts)), *of_mappings(facts)),
+        next=(
+            *(() if row == "other_file" else of_runtime(facts)),
+            *(of_mapped(facts) if row == "other_anon" else ()),
+            *of_mappings(facts),
+        ),
     )
 
 

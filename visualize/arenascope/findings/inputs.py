@@ -59,10 +59,12 @@ class Facts:
 
     @cached_property
     def in_graph(self) -> WholeBytes:
-        """What the graph has: chunks in use, and a runtime's objects."""
+        """What the graph has: chunks in use, a runtime's objects, and mappings that the program made."""
         graph = self.summary.graph
         objects = ", with the objects of the runtime" if graph and graph.objects.count else ""
-        return WholeBytes(graph.bytes if graph else None, f"allocated{objects}")
+        mapped = graph.mappings.bytes if graph and graph.mappings else 0
+        mappings = f", with {self.tell_apart(mapped)} mapped" if mapped else ""
+        return WholeBytes(graph.bytes if graph else None, f"allocated{objects}{mappings}")
 
     @cached_property
     def largest_row(self) -> str | None:

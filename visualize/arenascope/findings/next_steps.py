@@ -88,6 +88,15 @@ def of_pins(facts: Facts) -> tuple[Step, ...]:
     return (Step("Which chunks keep these pages, by size, type and owner. All memory is read.", command),)
 
 
+def of_mapped(facts: Facts) -> tuple[Step, ...]:
+    """Who holds the largest mapping of which nothing else is known: it is a node of the graph, but beside a CPython."""
+    if facts.pid is None or not facts.summary.allocator.is_glibc or "cpython" in runtimes(facts):
+        return ()
+    if not facts.large_mappings or facts.large_mappings[0].may_be:
+        return ()
+    return (Step("Who holds the mappings.", f"arenascope owners {facts.pid}"),)
+
+
 def of_mappings(facts: Facts) -> tuple[Step, ...]:
     """All mappings, the largest first, with what they may be."""
     if facts.pid is None:

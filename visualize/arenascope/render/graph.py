@@ -42,6 +42,9 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
         line.append(f"{said}The warnings of summary say more.\n", "yellow")
     line.append(whose, "bold")
     objects = f" ({size(graph.objects.bytes)} in {count(graph.objects.count)} objects)" if graph.objects.count else ""
+    if graph.mappings.count:
+        mappings = plural(graph.mappings.count, "anonymous mapping")
+        objects += f" ({size(graph.mappings.bytes)} resident in {mappings})"
     line.append(
         f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}{objects}, {count(graph.pointers)} pointers",
         "default",

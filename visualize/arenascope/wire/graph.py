@@ -19,10 +19,11 @@ Mode = Annotated[str, EnumNames("Mode", but=("in_process",)), "How the target wa
 class Graph(NamedTuple):
     """What was searched."""
 
-    chunks: Unsigned  # Chunks in use, and objects of runtimes.
+    chunks: Unsigned  # Chunks in use, objects of runtimes, and mappings.
     bytes: Unsigned  # Their bytes.
     # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's pages.
     objects: Sum
+    mappings: Sum  # Likewise, anonymous mappings that the program made, and what of them is resident.
     pointers: Unsigned  # Pointers between them.
     roots: Unsigned  # Words outside of malloc's heaps that lead to one.
     unread: Unsigned  # Bytes of heaps that could not be read.

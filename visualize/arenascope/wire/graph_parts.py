@@ -11,6 +11,7 @@ from typing import Annotated, Final, NamedTuple, Optional
 from arenascope.humanize import printable
 from arenascope.wire.json_types import Address, Bounds, Unsigned
 
+MAPPING: Final = "mapping"  # the evidence of an anonymous mapping, which is no chunk
 TypeName = Annotated[str, "Name of the type, demangled. null: not known."]
 Evidence = Annotated[str, "What the name rests on (docs/owners.md). null: there is no name."]
 

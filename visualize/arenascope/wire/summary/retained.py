@@ -55,6 +55,8 @@ class HeldGraph(NamedTuple):
     bytes: Unsigned
     # What of these is no chunk of malloc's: the blocks in use of a Python's arenas, the slots in use of a Ruby's pages.
     objects: Sum
+    # Likewise, anonymous mappings that the program made, and what of them is resident. null: a dump before 1.2.
+    mappings: Optional[Sum]
     typed: Unsigned  # Bytes of chunks whose type has a name.
     reached: Unsigned  # Bytes that some owner leads to.
     unreached: Unsigned  # Bytes that no owner leads to: lost.
