@@ -87,6 +87,9 @@ static struct as_store synthetic(int fd)
     add_heap(&s, 1, AS_HEAP_THREAD, 0x7f0000000000, 2 * PAGE);
     add_heap(&s, 1, AS_HEAP_THREAD, 0x7f0004000000, 2 * PAGE);
     add_heap(&s, UINT32_MAX, AS_HEAP_MMAPPED, 0x7e0000000000, 3 * PAGE);
+    struct as_open_file_record *file = as_vec_add(&s.open_files, NULL);
+    *file = (struct as_open_file_record){
+        .name = as_strings_add(&s.strings, "/memfd:frames (deleted)", 4096), .descriptors = 2, .bytes = 4096};
     struct as_mapping_record *mapping = as_vec_add(&s.mappings, NULL);
     *mapping = (struct as_mapping_record){.start = PAGE, .end = 2 * PAGE, .kind = AS_MAP_ANON, .rss = PAGE};
     struct as_warning_record *warning = as_vec_add(&s.warnings, NULL);
