@@ -145,8 +145,8 @@ def _largest_type(facts: Facts, least: float) -> str | None:
     first = known[0]
     hold = "chunk of type {} holds" if first.count == 1 else "chunks of type {} hold"
     return (
-        f"{count(first.count)} {hold.format(printable(first.type or ''))} {facts.tell(first.bytes, facts.in_graph)}"
-        + (facts.in_graph.words)
+        f"{count(first.count)} {hold.format(printable(first.type or ''))} {facts.tell(first.bytes, facts.in_chunks)}"
+        + (facts.in_chunks.words)
     )
 
 
@@ -195,9 +195,9 @@ def _of_graph(facts: Facts, *, named: bool = False) -> str:
         words += f" Who holds it,{facts.in_graph.words}: {listed}."
     if types[named:]:
         listed = ", ".join(
-            f"{printable(each.type or '')} ({facts.tell(each.bytes, facts.in_graph)})" for each in types[named:]
+            f"{printable(each.type or '')} ({facts.tell(each.bytes, facts.in_chunks)})" for each in types[named:]
         )
-        words += f" The {'next' if named else 'largest'} types{facts.in_graph.words}: {listed}."
+        words += f" The {'next' if named else 'largest'} types{facts.in_chunks.words}: {listed}."
     if graph.typed < graph.bytes:
         words += f" {share(graph.bytes - graph.typed, graph.bytes)} of these bytes have no known type."
     lost = graph.direct.bytes + graph.indirect.bytes

@@ -58,13 +58,23 @@ class Facts:
         return WholeBytes(total(tally.bytes for tally in (chunks.in_use, chunks.mmapped)), "allocated")
 
     @cached_property
-    def in_graph(self) -> WholeBytes:
-        """What the graph has: chunks in use, a runtime's objects, and mappings that the program made."""
+    def in_chunks(self) -> WholeBytes:
+        """What the graph has without mappings: chunks in use, and a runtime's objects. Types are parts of it."""
         graph = self.summary.graph
         objects = ", with the objects of the runtime" if graph and graph.objects.count else ""
-        mapped = graph.mappings.bytes if graph and graph.mappings else 0
-        mappings = f", with {self.tell_apart(mapped)} mapped" if mapped else ""
-        return WholeBytes(graph.bytes if graph else None, f"allocated{objects}{mappings}")
+        return WholeBytes(graph.bytes - self._mapped if graph else None, f"allocated{objects}")
+
+    @cached_property
+    def in_graph(self) -> WholeBytes:
+        """All that the graph has, with what is resident of mappings that the program made. Owners hold parts of it."""
+        graph = self.summary.graph
+        mapped = f", with {self.tell_apart(self._mapped)} mapped" if self._mapped else ""
+        return WholeBytes(graph.bytes if graph else None, f"{self.in_chunks.kind}{mapped}")
+
+    @property
+    def _mapped(self) -> int:
+        graph = self.summary.graph
+        return graph.mappings.bytes if graph and graph.mappings else 0
 
     @cached_property
     def largest_row(self) -> str | None:
