@@ -32,9 +32,8 @@ bool as_edges_settle(struct as_edges *e, struct as_patterns *patterns, struct as
 struct as_piece {
     uint64_t start, end;
     bool mapped; // it is one node, of mapped memory
-    bool
-        blocks; // nodes without headers, each of which has all bytes of its interval's length: mapped memory, or of a runtime
-    bool done; // `found` has its edges, until they are joined
+    bool blocks; // mapped, or of a runtime: nodes without headers, each of which has all bytes of its interval's length
+    bool done;   // `found` has its edges, until they are joined
     struct as_edge_batch found;
 };
 

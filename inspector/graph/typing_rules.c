@@ -15,7 +15,8 @@ enum {
 
 uint64_t as_typing_usable(const struct as_typing_rules *r, uint32_t node)
 {
-    return (uint64_t)as_typing_units(r->sizes, node) * AS_ALIGNMENT - WORD;
+    uint64_t bytes = (uint64_t)as_typing_units(r->sizes, node) * AS_ALIGNMENT;
+    return bytes > 0 ? bytes - WORD : 0;
 }
 
 // May malloc have given the chunk for so many bytes? One with a mapping of its own is rounded up to pages.

@@ -94,6 +94,13 @@ def test_a_mapping_that_nothing_leads_to(arenadump: harness.Arenadump, mapped: M
     assert leaks["direct"]["count"] == leaks["indirect"]["count"] == leaks["suspects"]["count"] == 0
 
 
+def test_a_mapping_gives_no_types(arenadump: harness.Arenadump, mapped: Mapped) -> None:
+    """How much of it is the array that a variable leads to is not known: what it holds has no type for that."""
+    owner, steps = path(arenadump, mapped, "in_items")
+    assert owner == "items"
+    assert [name for name, _ in steps] == ["anonymous mapping", None]
+
+
 def test_sums(arenadump: harness.Arenadump, mapped: Mapped) -> None:
     """What is resident of mappings is a part of all bytes, and their count of all nodes."""
     types = answer(arenadump, "types", mapped.pid)

@@ -14,7 +14,12 @@ struct frame {
     void *memory;
     struct frame *next;
 };
+struct item {
+    struct frame *leads;
+    long number;
+};
 static struct frame *free_list;
+struct item *items;         /* a mapping of which a part alone may be the array */
 char *tries[TRIES];         /* not static: the compiler would leave it out */
 static void *pool;          /* of which the first word leads to a chunk */
 static uintptr_t disguised; /* a mapping that no pointer leads to */
@@ -34,7 +39,7 @@ static char *apart(void)
 static void *chunk_in(char *memory, size_t at, size_t size)
 {
     void *chunk = malloc(size);
-    memset(chunk, 0x22, size);
+    memset(chunk, 0x02, size); /* no text */
     memcpy(memory + at, &chunk, sizeof chunk);
     return chunk;
 }
@@ -71,6 +76,9 @@ int main(void)
 {
     char *lost_memory = apart();
     pool = behind_a_chunk();
+    items = (struct item *)(void *)apart();
+    memset(items, 0, BYTES);
+    printf("in_items %p\n", chunk_in((char *)items, 16, sizeof(struct frame)));
     for (int i = 0; i < FRAMES; i++) /* last: with a guard right below it would resemble a thread's stack */
         add_frame();
     printf("pool %p\nin_pool %p\n", pool, chunk_in(pool, 0, HELD));
