@@ -27,7 +27,7 @@ enum {
 };
 static const uint64_t LARGEST_PAGE = UINT64_C(1) << 36; // bytes: a single object may be as large
 
-enum { HEADER_WORDS = 13, DESCRIPTOR = 1 };
+enum { HEADER_WORDS = 13, DESCRIPTOR = 1, FIRST_OBJECT = 2 };
 
 // What releases of V8 have where: numbers of words of a header, or of the descriptor that its second word leads to.
 static const struct header_layout {
@@ -126,13 +126,20 @@ static uint64_t cage_of(const struct as_mapping *m, uint64_t at, uint64_t number
     return possible ? cage : UINT64_MAX;
 }
 
+// Is a page with this number more than zeros? The first page of a range for objects has no flags and the number 0. Its objects never
+// change: it cannot be written. And it begins with the address of an object, whose lowest bit V8 sets.
+static bool is_more_than_zeros(const struct as_mapping *m, const uint64_t words[HEADER_WORDS])
+{
+    return words[DESCRIPTOR] != 0 || (!(m->prot & AS_PROT_WRITE) && (words[FIRST_OBJECT] & 1) != 0);
+}
+
 // As by_layout, by the number of the page. How large it is stands in the descriptor only: what follows in the mapping is taken for the
 // page's, or for that of pages behind it, as V8 alone has memory in its ranges.
 static bool by_number(struct v8_search *s, uint64_t at, const uint64_t words[HEADER_WORDS], struct v8_page *p)
 {
     const struct as_mapping *m = as_target_mapping_at(s->target, at);
     uint64_t cage = words[0] < FLAGS && m ? cage_of(m, at, words[DESCRIPTOR]) : UINT64_MAX;
-    if (cage == UINT64_MAX)
+    if (cage == UINT64_MAX || !is_more_than_zeros(m, words))
         return false;
     uint64_t end = words[DESCRIPTOR] < CODE && m->end > cage + CAGE ? cage + CAGE : m->end;
     *p = (struct v8_page){.size = end - at, .heap = cage, .in_code_range = (m->prot & AS_PROT_EXEC) != 0};

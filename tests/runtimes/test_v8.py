@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tools import browser, cores, harness, programs, pypi
+from tools.running import started
 
 MIB = 1 << 20
 BUFFER = 50 * MIB
@@ -126,6 +127,16 @@ def test_chromium(arenadump: harness.Arenadump, mode: str) -> None:
             raise AssertionError(f"the heap is never as large as V8 says: {snapshots}")
     assert sum(part["resident"] for part in parts(largest).values()) == largest["ledger"]["managed"]
     assert sum(value or 0 for value in largest["ledger"].values()) == largest["kernel"]["rss"]
+
+
+@pytest.mark.parametrize("words", [("0",), ("0x49d",), ("0x49c", "sealed")])
+def test_zeros_are_no_page_of_a_range(arenadump: harness.Arenadump, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """They lie where the first page of a range could, whose flags and number are 0, too."""
+    program = shutil.copy(programs.build("zeros_at"), tmp_path / "chromium")
+    with started([str(program), *words], "ready") as pid:
+        found = heap(arenadump.summary(pid))
+    assert not found["found"]
+    assert found["evidence"] is None
 
 
 def parts(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
