@@ -18,7 +18,7 @@ from soaks import soak
 from tools import debian, harness, odd, programs
 from tools.paths import ROOT
 from tools.postures import ask, notes, posture
-from tools.running import started
+from tools.running import vforked
 
 pytestmark = pytest.mark.usefixtures("pages_stay")
 
@@ -434,36 +434,12 @@ def test_a_snapshot_ends_without_cancelling_a_thread(arenadump: harness.Arenadum
             subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=120)
 
 
-WAITS_FOR_CHILD = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(void)
-{
-    for (int i = 0; i < 1000; i++)
-        memset(malloc(50000), 1, 50000);
-    puts("ready");
-    fflush(stdout);
-    if (vfork() == 0) {
-        pause();
-        _exit(0);
-    }
-}
-"""
-
-
 def test_a_parent_in_vfork_is_read_while_it_runs(arenadump: harness.Arenadump) -> None:
     """Nothing can stop a thread in an uninterruptible wait. Who asked for a mode is told."""
-    with started([str(programs.build(WAITS_FOR_CHILD))], "ready") as pid:
-        assert wait_until(lambda: odd.state(pid) == "D")
-        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        try:
-            summary = arenadump.summary(pid)
-            frozen = arenadump.run("summary", "--mode=freeze", pid)
-            assert odd.state(pid) == "D"
-        finally:
-            os.kill(int(child), signal.SIGKILL)
+    with vforked() as (pid, _):
+        summary = arenadump.summary(pid)
+        frozen = arenadump.run("summary", "--mode=freeze", pid)
+        assert odd.state(pid) == "D"
     assert summary["snapshot"]["mode"] == "live"
     (warning,) = (str(each) for each in summary["warnings"] if "in an uninterruptible wait" in str(each))
     assert "--mode live" not in warning

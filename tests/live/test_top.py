@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,9 +20,10 @@ import pytest
 from graph.test_graph_schemas import closed
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tools import serve_each
+from tools import odd, serve_each
 from tools.hoarder import Hoarder, hoarding
 from tools.odd import needs_root, wait_for
+from tools.running import vforked
 
 from arenascope.coverage import SHORT
 from arenascope.humanize import age, compact
@@ -182,6 +184,22 @@ def test_zombies_and_kernel_threads_are_counted_and_not_inspected(mark: str) -> 
         assert zombie.pid not in {each.process.pid for each in processes.entries.values()}
         alone = top("--once", zombie.pid)
         assert alone.returncode == 3
+
+
+def test_a_child_of_vfork_counts_once_it_has_memory_of_its_own(mark: str) -> None:
+    with vforked(mark) as (pid, child):
+        one = top_json("--mode", "auto", "--filter", mark)  # nothing can freeze a process that waits in vfork()
+        wide = {**os.environ, "COLUMNS": "200"}
+        table = top("--once", "--mode", "auto", "--filter", mark, env=wide).stdout
+        os.kill(child, signal.SIGUSR1)
+        wait_for(lambda: odd.state(pid) == "S" and odd.state(child) == "S")
+        two = top_json("--filter", mark)
+        total = kernels_rss(pid) + kernels_rss(child)
+    assert [each["pid"] for each in one["processes"]] == [pid]
+    assert one["census"]["vforked"] >= 1
+    assert "in the memory of the parent (vfork)" in table
+    assert {each["pid"] for each in two["processes"]} == {pid, child}
+    assert two["total"]["rss"]["bytes"] == total
 
 
 def test_a_process_that_ends_while_it_is_inspected(hoarder: Hoarder, mark: str, tmp_path: Path) -> None:

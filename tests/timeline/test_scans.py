@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from tools import odd
+from tools.running import vforked
 
-from arenascope.processes import PROC, all_processes, has_no_child, process_at
+from arenascope.processes import PROC, all_processes, has_no_child, is_in_parents_memory, process_at
 from arenascope.watch.process_group import OfPid
 
 if TYPE_CHECKING:
@@ -149,3 +152,13 @@ def test_who_has_ended_has_a_successor() -> None:
     with resting() as after:
         assert [each.pid for each in group.members()] == [after.pid]
         assert group.choose_without_scan() == [after]
+
+
+def test_a_child_of_vfork_is_watched_once_it_has_memory_of_its_own() -> None:
+    with vforked() as (pid, child):
+        watched = OfPid(all_processes()[pid])
+        assert [each.pid for each in watched.members()] == [pid]
+        assert is_in_parents_memory(all_processes()[child])
+        os.kill(child, signal.SIGUSR1)
+        odd.wait_for(lambda: (PROC / str(child) / "cmdline").read_bytes().endswith(b"alone\0"))
+        assert {each.pid for each in watched.members()} == {pid, child}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from . import debian, programs
+from . import debian, odd, programs
 
 PYTHON = """
 import threading, time
@@ -108,3 +108,15 @@ def mapped() -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
             yield running.pid, kinds
         finally:
             running.kill()
+
+
+@contextmanager
+def vforked(*arguments: str) -> Iterator[tuple[int, int]]:
+    """tests/programs/vforks.c: the process that waits, and the child that runs in its memory."""
+    with started([str(programs.build("vforks")), *arguments, "parent"], "ready") as pid:
+        odd.wait_for(lambda: odd.state(pid) == "D")
+        child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+        try:
+            yield pid, child
+        finally:
+            os.kill(child, signal.SIGKILL)

@@ -19,6 +19,8 @@ MOST_OF_STAT: Final = 4096  # bytes; 52 numbers, and a name of at most 64 bytes
 MOST_TRIES: Final = 10
 MOST_ASKED: Final = 16  # threads of a process that are asked for children
 KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of the kernel's sched.h
+KCMP: Final = {"x86_64": 312, "aarch64": 272}  # the number of kcmp(2)
+KCMP_VM: Final = 1  # the kernel's kcmp.h
 SMALLER: Final = 0.8  # of the memory of a process
 DIGITS: Final = re.compile(r"\d+")
 GONE: Final = (FileNotFoundError, ProcessLookupError)
@@ -176,6 +178,17 @@ def _children(path: str) -> bytes:
         return os.read(fd, MOST_OF_STAT)
     finally:
         os.close(fd)
+
+
+def is_in_parents_memory(process: Process) -> bool:
+    """Whether a process runs in its parent's memory, as a child of vfork() does until its exec.
+
+    It cannot come to be so later. False, too: the kernel does not tell (no permission, no kcmp(2)).
+    """
+    import ctypes  # noqa: PLC0415 - most commands compare no processes
+
+    number = KCMP.get(os.uname().machine)
+    return number is not None and ctypes.CDLL(None).syscall(number, process.parent, process.pid, KCMP_VM, 0, 0) == 0
 
 
 def smaller_sibling(pid: int) -> int | None:

@@ -146,4 +146,6 @@ def _census(entries: Sequence[Entry], census: Census, choice: Choice) -> list[st
             words.append(f"{count(many)} {what}")
     words.append(f"without memory of their own: {plural(census.kernel_threads, 'kernel thread')}")
     words[-1] += f", {plural(census.zombies, 'zombie')}"
+    if census.vforked:
+        words[-1] += f", {count(census.vforked)} in the memory of the parent (vfork)"
     return words

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arenascope.coverage import shortened
 from arenascope.errors import ArenascopeError, Code
-from arenascope.processes import PROC, Process, all_processes, cgroups_of
+from arenascope.processes import PROC, Process, all_processes, cgroups_of, is_in_parents_memory
 from arenascope.watch.loop import LOST
 from arenascope.watch.poll import still, summary_of
 from arenascope.wire.json_types import Unsigned  # noqa: TC001 - the schema is made from it
@@ -95,6 +95,7 @@ class Census(NamedTuple):
     waiting: Unsigned
     kernel_threads: Unsigned
     zombies: Unsigned
+    vforked: Unsigned  # Processes that run in their parent's memory (vfork).
 
 
 def user_name(uid: int | None) -> str:
@@ -128,22 +129,25 @@ class Processes:
         """`only`: of which processes."""
         self.how, self.only = how, only
         self.entries: dict[Identity, Entry] = {}
-        self.kernel_threads = 0
-        self.zombies = 0
+        self.kernel_threads = self.zombies = self.vforked = 0
 
     def scan(self) -> None:
         """Who is there now."""
         everything = all_processes(zombies=True)
         entries: dict[Identity, Entry] = {}
-        kernel = zombies = 0
+        kernel = zombies = vforked = 0
         for process in everything.values():
             if self.only and not self.only(process):
                 continue
             kernel += process.kernel
             zombies += process.zombie
-            if not process.kernel and not process.zombie:
+            if process.kernel or process.zombie:
+                continue
+            if process.identity not in self.entries and is_in_parents_memory(process):
+                vforked += 1
+            else:
                 entries[process.identity] = self._entry(process)
-        self.entries, self.kernel_threads, self.zombies = entries, kernel, zombies
+        self.entries, self.kernel_threads, self.zombies, self.vforked = entries, kernel, zombies, vforked
 
     def _entry(self, process: Process) -> Entry:
         before = self.entries.get(process.identity)
@@ -202,7 +206,7 @@ class Processes:
         """How many there are of whom."""
         stand = [entry.standing for entry in self.entries.values()]
         denied, failed, waiting = (stand.count(kind) for kind in (Standing.DENIED, Standing.FAILED, Standing.WAITING))
-        return Census(len(stand), denied, failed, waiting, self.kernel_threads, self.zombies)
+        return Census(len(stand), denied, failed, waiting, self.kernel_threads, self.zombies, self.vforked)
 
 
 def _due(entry: Entry, now: float, every: float) -> bool:

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from arenascope.humanize import lines
-from arenascope.processes import PROC, all_processes, cgroups_of, has_no_child, process_at, read_proc
+from arenascope.processes import (
+    PROC,
+    all_processes,
+    cgroups_of,
+    has_no_child,
+    is_in_parents_memory,
+    process_at,
+    read_proc,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,13 +31,14 @@ SUPERVISOR: Final = "arenadump-guard"  # AS_SUPERVISOR_NAME of the C program
 
 
 def _is_new(process: Process) -> bool:
-    """Whether a process that was not there before is one of its own, and no clone that a snapshot has made.
+    """Whether a process that was not there before has memory of its own, and is no clone that a snapshot has made.
 
     A clone is traced until it is killed. A process that is inspected just now is, too: it is new at the next poll.
+    The memory of a child of vfork() is its parent's, and would count twice.
     """
     found = re.search(r"^TracerPid:\s*([0-9]+)$", read_proc(process.files / "status"), re.MULTILINE)
     tracer = read_proc(PROC / found[1] / "comm").strip() if found and int(found[1]) else ""
-    return tracer != SUPERVISOR and process_at(process.pid) is not None
+    return tracer != SUPERVISOR and process_at(process.pid) is not None and not is_in_parents_memory(process)
 
 
 class Watched:
