@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import cores, harness, interpreters, tiers
+from tools import cores, harness, interpreters, odd, tiers
 
 # It has objects of many kinds, takes the list of all that the collector tracks, and waits. What it says then is about
 # that list: nothing was made in between but bytes.
@@ -103,6 +103,7 @@ def waiting(release: str, program: str = PROGRAM, **environment: str) -> Iterato
         try:
             assert process.stdout
             assert os.read(process.stdout.fileno(), 1) == b"."
+            odd.wait_for_read(process.pid)  # os.read makes an object before it waits
             yield Waiting(process)
         finally:
             process.kill()
