@@ -176,14 +176,15 @@ static bool visit_python(struct as_objects *o, struct as_target *t, const struct
 {
     struct object_search f = {.objects = o, .err = err, .first_type = (uint32_t)o->types.count};
     const struct as_object_visitor visitor = {&f, add_region, add_block, add_owned, add_type};
-    bool changed;
+    struct as_visited visited;
     o->evidence = AS_OBJECTS_OF_PYTHON;
     if (!add_regions(&f, s, runtime) ||
-        !as_cpython_visit(t, s, runtime, large->list.items, large->list.count, &visitor, known, &changed, err) ||
+        !as_cpython_visit(t, s, runtime, large->list.items, large->list.count, &visitor, &visited, err) ||
         !end_region(&f))
         return false;
-    o->changed |= changed;
-    *known = *known && o->types.count < AS_MOST_OBJECT_TYPES;
+    o->changed |= visited.changed;
+    o->collector_off |= visited.collector_off;
+    *known = visited.known && o->types.count < AS_MOST_OBJECT_TYPES;
     return true;
 }
 
@@ -225,11 +226,14 @@ static bool find_ruby(struct as_objects *o, struct as_target *t, const struct as
     struct as_range heaps = range_of(boundaries, count);
     o->evidence = AS_OBJECTS_OF_RUBY;
     struct chunk_list large = {0};
+    struct as_visited visited = {0};
     bool ok = find_chunks(&large, AS_RUBY_WEAK_CHUNK, boundaries, count, err) &&
-              as_ruby_visit(t, s, &heaps, large.list.items, large.list.count, &visitor, known, &o->changed, err) &&
+              as_ruby_visit(t, s, &heaps, large.list.items, large.list.count, &visitor, &visited, err) &&
               end_region(&f);
     as_vec_free(&large.list);
     o->interpreter = s->ruby_interpreter;
+    o->changed |= visited.changed;
+    *known = visited.known;
     *any = true;
     return ok;
 }

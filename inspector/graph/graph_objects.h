@@ -50,6 +50,7 @@ struct as_objects {
     uint64_t interpreter; // address of the type that all types have: a variable of the interpreter; 0: there is none
     uint32_t dict;        // index in `types` of the language's own dict; 0: there is none
     bool changed;         // the runtime was at work meanwhile
+    bool collector_off;   // as in struct as_visited
     enum as_object_evidence evidence;
     // Between as_objects_find and as_objects_place.
     as_boundary_vec boundaries; // malloc's, and those of the blocks; empty: there are no objects

@@ -20,9 +20,7 @@ bool as_cpython_objects(struct as_target *t, struct as_store *store, const uint6
 // A chunk of malloc that may be such an object has at least so many bytes.
 enum { AS_CPYTHON_LARGE_CHUNK = 528 };
 
-// Goes through the blocks of a CPython that as_cpython_find found (its index in store->runtimes). `chunks`: as above. *known: its
-// structures are those that we know; false: what the visitor was told is not to be believed. *changed: Python was at work meanwhile. False:
-// AS_NO_MEMORY.
+// Goes through the blocks of a CPython that as_cpython_find found (its index in store->runtimes). `chunks`: as above. False: AS_NO_MEMORY.
 bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
-                      size_t chunk_count, const struct as_object_visitor *visitor, bool *known, bool *changed,
+                      size_t chunk_count, const struct as_object_visitor *visitor, struct as_visited *visited,
                       struct as_error *err);

@@ -35,6 +35,8 @@ struct as_py_batch {
     size_t list, first, end;
 };
 
+enum as_py_collector { AS_PY_COLLECTOR_UNKNOWN, AS_PY_COLLECTOR_FOUND, AS_PY_COLLECTOR_OFF };
+
 struct as_py_count {
     struct as_target *target;
     struct as_store *store; // for the types; of a visit NULL
@@ -54,6 +56,8 @@ struct as_py_count {
     AS_VEC(struct as_py_chunk) chunks;
     uint64_t other_blocks, other_bytes;
     uint64_t gc_objects;
+    enum as_py_collector collector;
+    uint32_t collector_tries;
     const struct as_object_visitor *visitor; // is told of each block; NULL: nobody is
     bool changed;                            // pymalloc was at work meanwhile, or the target is forged
 };
@@ -85,6 +89,9 @@ struct as_py_found {
 // type, if it is an object; and takes note of what it owns. False (AS_NO_MEMORY): our memory ran out.
 bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t address, uint64_t size, bool mallocs,
                        struct as_py_found *found);
+
+// Finds whether the collector of cycles is switched off, if this word of an object's PyGC_Head leads to the head of a ring.
+void as_py_collector_try(struct as_py_count *c, uint64_t previous);
 
 // After all blocks and chunks: counts those that objects own with their owners, and no more with the other blocks.
 void as_py_count_owned(struct as_py_count *c);

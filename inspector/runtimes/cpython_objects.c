@@ -309,16 +309,16 @@ static bool visit_types(const struct as_py_count *c)
 }
 
 bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
-                      size_t chunk_count, const struct as_object_visitor *visitor, bool *known, bool *changed,
+                      size_t chunk_count, const struct as_object_visitor *visitor, struct as_visited *visited,
                       struct as_error *err)
 {
     struct as_py_count c = begin_count(t, store, runtime);
     c.err = c.types.err = err;
     c.visitor = visitor;
     bool ok = match_all(&c, chunks, chunk_count);
-    *known = ok && is_known(&c);
-    *changed = c.changed;
-    ok = ok && (!*known || visit_types(&c));
+    *visited = (struct as_visited){
+        .known = ok && is_known(&c), .changed = c.changed, .collector_off = c.collector == AS_PY_COLLECTOR_OFF};
+    ok = ok && (!visited->known || visit_types(&c));
     end(&c);
     return ok;
 }

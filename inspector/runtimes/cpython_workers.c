@@ -100,6 +100,7 @@ static bool join_worker(struct as_py_count *c, struct count_worker *w, bool ok)
     c->other_blocks += part->other_blocks;
     c->other_bytes += part->other_bytes;
     c->gc_objects += part->gc_objects;
+    c->collector = part->collector;
     c->changed |= part->changed;
     return ok;
 }

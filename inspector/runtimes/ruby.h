@@ -41,7 +41,7 @@ bool as_ruby_is_apart(const struct as_store *store);
 // Chunks of malloc's of at least so many bytes may be Ruby's own that lead to objects and hold none.
 enum { AS_RUBY_WEAK_CHUNK = 1040 };
 // Tells of the objects on store->ruby's pages, if these are apart. `heaps`: all of malloc's chunks lie in there. `chunks`: addresses of
-// all chunks in use as above, in order. *known and *changed: as in as_cpython_visit. False: AS_NO_MEMORY.
+// all chunks in use as above, in order. False: AS_NO_MEMORY.
 bool as_ruby_visit(struct as_target *t, const struct as_store *store, const struct as_range *heaps,
-                   const uint64_t *chunks, size_t chunk_count, const struct as_object_visitor *visitor, bool *known,
-                   bool *changed, struct as_error *err);
+                   const uint64_t *chunks, size_t chunk_count, const struct as_object_visitor *visitor,
+                   struct as_visited *visited, struct as_error *err);

@@ -266,8 +266,8 @@ static bool visit_types(struct ruby_visit *v)
 }
 
 bool as_ruby_visit(struct as_target *t, const struct as_store *store, const struct as_range *heaps,
-                   const uint64_t *chunks, size_t chunk_count, const struct as_object_visitor *visitor, bool *known,
-                   bool *changed, struct as_error *err)
+                   const uint64_t *chunks, size_t chunk_count, const struct as_object_visitor *visitor,
+                   struct as_visited *visited, struct as_error *err)
 {
     struct ruby_visit v = {
         .target = t,
@@ -284,8 +284,7 @@ bool as_ruby_visit(struct as_target *t, const struct as_store *store, const stru
                                  v.arena.end != 0 ? as_ruby_find_promoted(t, store->ruby_interpreter, &v.arena) : 0,
                                  (uint32_t)v.classes.pairs.count, visitor) &&
               visit_types(&v);
-    *known = v.known;
-    *changed = v.changed;
+    *visited = (struct as_visited){.known = v.known, .changed = v.changed};
     as_ruby_classes_free(&v.classes);
     as_vec_free(&v.tables);
     as_vec_free(&v.owners);

@@ -35,6 +35,13 @@ struct as_visited_type {
     bool bytes;          // an object's own memory is text or numbers, and holds nothing
 };
 
+// What is known once all was told.
+struct as_visited {
+    bool known;         // the runtime's structures are those that we know; false: what was told is not to be believed
+    bool changed;       // the runtime was at work meanwhile
+    bool collector_off; // its collector of cycles is switched off; false, too: that is not known
+};
+
 // Blocks by address, those of regions first, each region before its blocks; between them the memory that objects have
 // of their own; at last the types by their numbers, from 0 on. Each returns false to end that: AS_NO_MEMORY.
 struct as_object_visitor {

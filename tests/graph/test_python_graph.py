@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from graph.test_types import LIST_TYPES
 from runtimes.test_python_objects import RELEASES, waiting
-from tools import cores, harness, tiers
+from tools import command, cores, harness, tiers
 from tools.running import started
 from tools.tab import write
 
@@ -162,6 +162,39 @@ def test_garbage_is_the_same_everywhere(arenadump: harness.Arenadump, release: s
         said = arenadump.check("leaks", pid)
     assert leaks["direct"]["count"] + leaks["indirect"]["count"] < 100
     assert re.search(r"not lost: garbage not yet collected, or held in an unknown way +[\d,]+ ", said)
+
+
+SWITCHED = """
+import gc, os
+class Request: pass
+gc.disable()
+for i in range(2000):
+    one, other = Request(), Request()
+    one.other, other.other = other, one
+for does in (int, gc.collect, gc.enable, gc.freeze, gc.disable):
+    does()
+    os.write(1, b".")
+    os.read(0, 1)
+"""
+SAID = "Python's collector is switched off (gc.disable): garbage in cycles stays until gc.collect()."
+
+
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+def test_a_collector_that_is_switched_off(arenadump: harness.Arenadump, release: str) -> None:
+    """It is said, and no more once it is on; what is told to collect the garbage does so."""
+    with waiting(release, SWITCHED) as program:
+        assert program.process.stdin
+        assert program.process.stdout
+        found = []
+        for _ in range(5):
+            leaks = ask(arenadump, "leaks", "--mode=freeze", program.pid)
+            found.append((leaks["graph"]["collector_off"], leaks["garbage"]["count"] > 2000))
+            for said in (arenadump.check("leaks", program.pid), command.here("leaks", program.pid).stdout):
+                assert (SAID in " ".join(said.split())) == found[-1][0]
+            program.process.stdin.write(b"x")
+            program.process.stdin.flush()
+            program.process.stdout.read(1)
+    assert found == [(True, True), (True, False), (False, False), (False, False), (True, False)]
 
 
 def test_a_core(arenadump: harness.Arenadump, tmp_path: Any) -> None:

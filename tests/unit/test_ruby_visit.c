@@ -56,7 +56,7 @@ static void check_page(uint32_t first_slot, bool behind_heap, bool out)
     const struct as_range heaps = {START - PAGE, START};
     const struct as_object_visitor visitor = {&seen, see_region, see_block, see_memory, see_type};
     size_t layouts;
-    bool known, changed;
+    struct as_visited visited;
     mock_map(m, START, PAGE, "");
     for (uint32_t i = 0; i < SLOTS; i++)
         mock_poke(m, START + first_slot + (uint64_t)i * SLOT, AS_RUBY_T_FLOAT);
@@ -70,7 +70,7 @@ static void check_page(uint32_t first_slot, bool behind_heap, bool out)
                                                                   .heap = UINT32_MAX};
     *as_vec_add(&store.heaps, NULL) =
         (struct as_heap_record){.start = START - PAGE, .end = behind_heap ? START : START - PAGE / 2};
-    CHECK(as_ruby_visit(&m->target, &store, &heaps, NULL, 0, &visitor, &known, &changed, NULL) && known);
+    CHECK(as_ruby_visit(&m->target, &store, &heaps, NULL, 0, &visitor, &visited, NULL) && visited.known);
     CHECK(seen.end == START + PAGE && seen.start == START + (out ? first_slot + SLOT : 0));
     CHECK(seen.count == (size_t)(SLOTS - out), "%zu slots, from %u on", seen.count, first_slot);
     for (size_t i = 0; i < seen.count; i++)

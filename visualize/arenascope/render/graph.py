@@ -49,6 +49,8 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
         f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}{objects}, {count(graph.pointers)} pointers",
         "default",
     )
+    if graph.collector_off:
+        line.append("\nPython's collector is switched off (gc.disable): garbage in cycles stays until gc.collect().")
     if not facts.exact:
         line.append(f"\nThis is not exact: {'; '.join(_inexact(facts))}.", style="yellow")
     return line
