@@ -75,6 +75,7 @@ class Grows:
         self.child.stdin.write(f"{number}\n")
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "done\n"
+        odd.wait_for_read(self.pid)
 
 
 @contextmanager
@@ -86,6 +87,7 @@ def growing() -> Iterator[Grows]:
         try:
             assert child.stdout
             assert child.stdout.readline() == "ready\n"
+            odd.wait_for_read(child.pid)  # before, Python's own structures may be in change
             yield Grows(child)
         finally:
             child.kill()

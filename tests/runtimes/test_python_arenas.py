@@ -183,11 +183,8 @@ def test_a_name_alone_is_no_python(arenadump: harness.Arenadump, tmp_path: Path)
     path = tmp_path / "python3-launcher"
     path.write_bytes(Path("/bin/sleep").read_bytes())
     path.chmod(0o700)
-    with subprocess.Popen([path, "600"]) as process:
-        try:
-            summary = arenadump.summary(process.pid)
-        finally:
-            process.kill()
+    with odd.asleep(path, "600") as process:
+        summary = arenadump.summary(process.pid)
     assert not summary["runtimes"]
     assert "Python" not in str(summary["warnings"])
 

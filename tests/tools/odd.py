@@ -83,6 +83,14 @@ def wait_for_read(pid: int) -> None:
     wait_for(lambda: _call(pid) == str(READ))
 
 
+def wait_until_settled(pid: int) -> None:
+    """Until its first thread waits in a system call; the few programs that never do get five seconds."""
+    deadline = time.monotonic() + 5
+    with contextlib.suppress(OSError, IndexError):  # it has ended, or we may not know
+        while _call(pid) == "running" and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+
 def _call(pid: int) -> str:
     return Path(f"/proc/{pid}/syscall").read_text().split()[0]
 

@@ -52,6 +52,7 @@ def started(command: list[str], ready: str) -> Iterator[int]:
             assert line, f"{command[0]} ended early, or did not say in a minute that it is ready: {said}"
             said += line
         patience.cancel()
+        odd.wait_until_settled(process.pid)  # what it did to say so has left its words then
         yield process.pid
     finally:
         patience.cancel()
