@@ -35,6 +35,10 @@ void as_ledger_runtimes_open(struct as_ledger_builder *b);
 // After the mappings have been counted: those that are mappings of their own. as_ledger_finish calls it.
 void as_ledger_runtimes_close(struct as_ledger_builder *b);
 
+// Gives the mappings that hold a stack their role, and the threads what is resident of theirs. as_ledger_finish calls it. False
+// (AS_NO_MEMORY): our memory ran out.
+bool as_ledger_find_stacks(struct as_ledger_builder *b);
+
 // After the last heap: the sizes, the mappings, the process's totals, and whether it all adds up. `all_found`: false when
 // a glibc is there whose heap could not be read, so that anonymous memory may be malloc's.
 bool as_ledger_finish(struct as_ledger_builder *b, bool all_found);

@@ -93,40 +93,6 @@ static bool finish_sizes(struct as_ledger_builder *b)
     return ok;
 }
 
-// Marks the mappings that hold a stack: the kernel's [stack], and those that a thread's stack pointer leads to; but not into
-// a heap: a coroutine's stack, allocated with malloc or in a
-// runtime's heap (Go's are), is counted there already.
-static bool mark_stacks(struct as_ledger_builder *b)
-{
-    const struct as_target *t = b->target;
-    struct as_store *s = b->store;
-    AS_VEC(uint64_t) pointers = {0};
-    AS_VEC(bool) in_heap = {0};
-    bool ok = as_vec_reserve(&pointers, t->threads.count, b->err) && as_vec_reserve(&in_heap, t->threads.count, b->err);
-    for (size_t i = 0; ok && i < t->threads.count; i++)
-        pointers.items[pointers.count++] = t->threads.items[i].sp;
-    ok = ok && as_sort_u64(pointers.items, pointers.count, b->err);
-    for (size_t i = 0; ok && i < s->heaps.count; i++)
-        for (size_t k = as_lower_bound(pointers.items, pointers.count, s->heaps.items[i].start);
-             k < pointers.count && pointers.items[k] < s->heaps.items[i].end; k++)
-            in_heap.items[k] = true;
-    for (size_t i = 0; ok && i < s->regions.count; i++)
-        for (size_t k = as_lower_bound(pointers.items, pointers.count, s->regions.items[i].address);
-             k < pointers.count && pointers.items[k] - s->regions.items[i].address < s->regions.items[i].size; k++)
-            in_heap.items[k] = true;
-    for (size_t i = 0; ok && i < t->mappings.count; i++)
-        if (strcmp(as_mapping_path(t, &t->mappings.items[i]), "[stack]") == 0)
-            s->mappings.items[i].role = AS_ROLE_STACK;
-    for (size_t i = 0; ok && i < pointers.count; i++) {
-        const struct as_mapping *m = in_heap.items[i] ? NULL : as_target_mapping_at(t, pointers.items[i]);
-        if (m && m->kind == AS_MAP_ANON)
-            s->mappings.items[m - t->mappings.items].role = AS_ROLE_STACK;
-    }
-    as_vec_free(&pointers);
-    as_vec_free(&in_heap);
-    return ok;
-}
-
 // Why more of a mapping is resident than the kernel counts.
 static const char *why_more(const struct as_mapping *m)
 {
@@ -204,7 +170,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
     }
     if (!t->residency.known)
         forget_rows(&s->totals.ledger);
-    if (!mark_stacks(b))
+    if (!as_ledger_find_stacks(b))
         return false;
     for (size_t i = 0; i < t->mappings.count; i++)
         count_mapping(b, &t->mappings.items[i], &s->mappings.items[i], all_found);

@@ -124,6 +124,8 @@ static bool copy_threads(struct as_store *s, const struct as_heaps *h, struct as
             .tcache = use->tcache,
             .tcache_count = use->tcache_count,
             .tcache_bytes = use->tcache_bytes,
+            .stack_resident = AS_UNKNOWN,
+            .stack_unused = AS_UNKNOWN,
         };
         memcpy(record->name, t->threads.items[i].name, sizeof record->name);
         missing |= use->tcache == AS_UNKNOWN;

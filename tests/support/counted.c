@@ -19,6 +19,8 @@ static void make_records(struct counted *c, const struct as_target *t)
     }
     for (size_t i = 0; i < c->f->heaps.arenas.count; i++)
         CHECK(as_vec_add(&c->store.arenas, NULL));
+    for (size_t i = 0; i < t->threads.count; i++)
+        CHECK(as_vec_add(&c->store.threads, NULL));
 }
 
 // The walk's chunks of one heap, which follow each other in c->f->chunks from *next on.

@@ -23,6 +23,9 @@ void as_summary_graph(struct as_json *j, const struct as_view *v);
 // The member "mappings": what is left of the mappings beside malloc's and the runtimes' memory. AS_NO_MEMORY.
 bool as_summary_mappings(struct as_json *j, const struct as_view *v, struct as_error *err);
 
+// The member "stacks": of threads whose stack is a mapping of its own; null: none is known.
+void as_summary_stacks(struct as_json *j, const struct as_view *v);
+
 // The member "open_files": files in memory that are open and not mapped; null: not known.
 void as_summary_open_files(struct as_json *j, const struct as_view *v);
 

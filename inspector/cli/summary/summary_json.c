@@ -323,6 +323,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         as_summary_runtimes(j, v);
         ok = as_summary_mappings(j, v, err);
         as_summary_open_files(j, v);
+        as_summary_stacks(j, v);
         put_warnings(j, v);
         as_json_object_end(j);
     }

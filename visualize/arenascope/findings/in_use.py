@@ -288,10 +288,25 @@ def stacks(facts: Facts) -> Finding | None:
         Rank.ROW,
         held,
         f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the stacks of {threads}.",
-        "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends.",
+        "A stack keeps the pages of the deepest call that its thread ever made, until the thread ends."
+        + _unused(facts),
         rows=("stacks",),
         next=of_threads(facts),
     )
+
+
+def _unused(facts: Facts) -> str:
+    """What calls that have returned have left on the stacks, and on whose."""
+    stacks, held = facts.summary.stacks, WholeBytes(facts.row("stacks"))
+    if stacks is None:
+        return ""
+    largest = ", ".join(
+        f"{printable(each.name)} {each.tid} with {facts.tell(each.resident, held)} "
+        f"({facts.tell(each.unused, WholeBytes(each.resident))} unused)"
+        for each in stacks.largest[:NAMED]
+    )
+    unused = facts.tell(stacks.unused, held)
+    return f" {unused} lies below the stack pointers: calls that have returned left it unused. The largest: {largest}."
 
 
 def any_other(facts: Facts) -> Finding | None:

@@ -15,7 +15,7 @@ from arenascope.wire.json_types import Bounds, Unsigned
 from arenascope.wire.summary.findings import Judged
 from arenascope.wire.summary.heaps import Arena, ChunkSize, Malloc, Pin, Releasable, StrandedPages, Tallies, Tunables
 from arenascope.wire.summary.ledger import Absent, Beside, Forecast, Resident, Sums
-from arenascope.wire.summary.mappings import Mappings, OpenFiles
+from arenascope.wire.summary.mappings import Mappings, OpenFiles, ThreadStacks
 from arenascope.wire.summary.origin import Allocator, Consistency, Doubt, Kernel, Target
 from arenascope.wire.summary.retained import HeldGraph
 from arenascope.wire.summary.runtimes import Objects, Ruby, Runtime
@@ -63,6 +63,7 @@ class Summary(NamedTuple):
     mappings: Mappings  # What is resident besides malloc's memory and the runtimes' heaps, except for stacks.
     # Files in memory beside the ledger. null: not known (a core, a dump by the agent or before 1.2).
     open_files: Optional[OpenFiles]
+    stacks: Optional[ThreadStacks]  # null: no stack pointer is known (mode live, a dump before 1.3).
     warnings: tuple[Doubt, ...]  # Notes and warnings, in the order of their discovery.
     # The verdict: what holds the memory, in the order in which to read it. `arenascope summary --json` adds it;
     # arenadump prints numbers only.

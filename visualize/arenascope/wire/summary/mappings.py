@@ -72,6 +72,24 @@ class MappedFiles(NamedTuple):
     rest: Rest
 
 
+class ThreadStack(NamedTuple):
+    """The stack of a thread."""
+
+    tid: Unsigned
+    name: str
+    resident: Unsigned  # Of its mapping; of glibc's threads with their thread-local variables.
+    unused: Unsigned  # The part of it on pages below the stack pointer: of calls that have returned.
+
+
+class ThreadStacks(NamedTuple):
+    """The stacks of threads that have a mapping of their own for it, and whose stack pointer is known."""
+
+    threads: Unsigned  # How many.
+    resident: Unsigned
+    unused: Unsigned
+    largest: Annotated[tuple[ThreadStack, ...], Bounds(maxItems=20)]
+
+
 class OpenFile(NamedTuple):
     """A file in memory: a memfd, one on tmpfs whose name was removed, or one in /dev/shm."""
 
