@@ -95,12 +95,12 @@ def test_growth_has_a_dump_at_each_step(stage: Stage) -> None:
         first_snapshot(stage, child.pid)
         hold(child, 8)
         quiet(stage, 0)
-        hold(child, 12)
+        hold(child, 9)  # a snapshot in the middle of that has 16 MiB more at its very end only; so below
         has(stage, "growth")
         hold(child, -2)
         hold(child, 20)
         quiet(stage, 1)
-        hold(child, 17)
+        hold(child, 14)
         has(stage, "growth", "growth")
         (first, second) = files(stage.folder / "dumps")
         grown = [held_by(summary_of(each)) or 0 for each in (first, second)]
@@ -119,15 +119,18 @@ def test_a_peak_has_a_dump_and_what_comes_back_to_it_has_none(stage: Stage) -> N
         assert next_line(child) == "ready\n"
         first_snapshot(stage, child.pid)
         hold(child, 40)
-        has(stage, "peak")
+        until(lambda: kinds(stage) != [], "no peak", stage.log)
+        time.sleep(2.5)
+        met = kinds(stage)  # a snapshot in the middle of that was a peak, too
+        assert met in (["peak"], ["peak", "peak"])
         hold(child, -1)
         time.sleep(1.5)
         hold(child, 40)
-        quiet(stage, 1)
+        quiet(stage, len(met))
         hold(child, 1)
-        quiet(stage, 1)
+        quiet(stage, len(met))
         hold(child, 4)
-        has(stage, "peak", "peak")
+        has(stage, *met, "peak")
 
 
 def test_rss_is_asked_between_two_snapshots(stage: Stage) -> None:
