@@ -17,6 +17,7 @@ from tools.running import PYTHON, mapped, started
 
 from arenascope import humanize, rows
 from arenascope.findings import Facts, judge
+from arenascope.report.page import mappings
 from arenascope.schema import schema
 from arenascope.wire import dump_records as fmt
 from arenascope.wire.dump import Dump
@@ -97,6 +98,14 @@ def test_stacks_of_threads_that_have_ended(arenadump: harness.Arenadump) -> None
     assert first.rule == "anonymous memory"
     assert f"200 mappings of {humanize.size(stacks['size'])} in all" in first.evidence
     assert "may be stacks of threads that have ended" in first.evidence
+    lines = mappings.anonymous(Facts(parse(printed)))
+    listed = json.loads(printed)["mappings"]["anonymous"]["largest"]
+    alike = [each for each in listed if each["may_be"] and "thread that has ended" in each["may_be"]]
+    (stack,) = [line for line in lines if "thread that has ended" in line.may_be]
+    assert (stack.alike, stack.address) == (len(alike), alike[0]["address"])
+    assert stack.left.exact == sum(each["bytes"] for each in alike)
+    assert stack.size
+    assert stack.size.exact == sum(each["size"] for each in alike)
 
 
 def test_a_runtimes_memory_is_not_listed(arenadump: harness.Arenadump) -> None:

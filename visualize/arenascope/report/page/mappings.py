@@ -10,6 +10,8 @@ from arenascope.humanize import printable
 from arenascope.report.amounts import Amount, amount
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from arenascope.findings import Facts
     from arenascope.wire.summary.mappings import AnonymousMapping
 
@@ -27,33 +29,42 @@ def by_name(facts: Facts) -> list[tuple[str, Amount]]:
 
 
 class MappingLine(NamedTuple):
-    """An anonymous mapping, or several that are not listed one by one."""
+    """An anonymous mapping, or several: that are alike, or that are not listed one by one."""
 
-    address: str  # or what they are
+    address: str  # or how many they are
     left: Amount  # resident, and neither malloc's nor a runtime's
     size: Amount | None = None
     protection: str = ""
     name: str = ""
     may_be: str = ""
     evidence: str = ""
+    alike: int = 1  # so many mappings
 
 
 def anonymous(facts: Facts) -> list[MappingLine]:
     """The largest anonymous mappings, and what else the row has."""
     memory = facts.summary.mappings.anonymous
-    lines = [_line(mapping, facts.whole) for mapping in memory.largest]
+    alike: dict[Hashable, list[AnonymousMapping]] = {}
+    for mapping in memory.largest:
+        alike.setdefault(
+            mapping._replace(address=None, bytes=None, resident=None) if mapping.may_be else mapping, []
+        ).append(mapping)
+    lines = [_line(mappings, facts.whole) for mappings in alike.values()]
     if memory.rest.count:
         lines.append(MappingLine(f"{memory.rest.count:,} more", amount(memory.rest.bytes, facts.whole)))
     return lines
 
 
-def _line(mapping: AnonymousMapping, whole: int) -> MappingLine:
+def _line(mappings: list[AnonymousMapping], whole: int) -> MappingLine:
+    """`mappings`: one, or several that differ in their address and in what is resident alone."""
+    mapping = mappings[0]
     return MappingLine(
         mapping.address or "",
-        amount(mapping.bytes, whole),
-        amount(mapping.size),
+        amount(total(each.bytes for each in mappings), whole),
+        amount(total(each.size for each in mappings)),
         mapping.protection,
         printable(mapping.name or ""),
         printable(mapping.may_be or ""),
         printable(mapping.evidence or ""),
+        len(mappings),
     )
