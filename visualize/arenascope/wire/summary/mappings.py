@@ -77,7 +77,7 @@ class ThreadStack(NamedTuple):
 
     tid: Unsigned
     name: str
-    resident: Unsigned  # Of its mapping; of glibc's threads with their thread-local variables.
+    resident: Unsigned  # What is resident of its mapping; glibc keeps a thread's variables there, too.
     unused: Unsigned  # The part of it on pages below the stack pointer: of calls that have returned.
 
 
