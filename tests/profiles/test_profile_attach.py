@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from profiles.test_profile import by_stack, compare, truth
-from tools import debian, harness, programs
+from tools import debian, harness, odd, programs
 from tools.profiling import Profiling, has_agent, hooks_left, libc_as_in_its_file, profile, profiling, recorded
 from tools.stage import Stage, kill, until
 
@@ -215,6 +215,7 @@ def test_what_is_refused(stage: Stage, sites: Path, arenadump: harness.Arenadump
     assert not dump.exists()
     assert is_clean(pid)
     other = stage.start(["sleep", "100"], LD_PRELOAD="").pid
+    odd.wait_for_sleep(other)
     assert arenadump.run("profile", other, "--stop").returncode == NO_TARGET
     assert not has_agent(other)
 

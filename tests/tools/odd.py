@@ -83,6 +83,11 @@ def wait_for_read(pid: int) -> None:
     wait_for(lambda: _call(pid) == str(READ))
 
 
+def wait_for_sleep(pid: int) -> None:
+    """Until a `sleep` sleeps: before, its libc may not be there yet."""
+    wait_for(lambda: _call(pid) == str(CLOCK_NANOSLEEP))
+
+
 def wait_until_settled(pid: int) -> None:
     """Until its first thread waits in a system call; the few programs that never do get five seconds."""
     deadline = time.monotonic() + 5
@@ -97,10 +102,10 @@ def _call(pid: int) -> str:
 
 @contextlib.contextmanager
 def asleep(*command: str | Path, user: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """`sleep`, or a copy of it, once it sleeps: before, its libc may not be there yet."""
+    """`sleep`, or a copy of it, once it sleeps."""
     with subprocess.Popen(command or ("sleep", "1000"), user=user) as process:
         try:
-            wait_for(lambda: _call(process.pid) == str(CLOCK_NANOSLEEP))
+            wait_for_sleep(process.pid)
             yield process
         finally:
             process.kill()
