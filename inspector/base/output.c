@@ -138,23 +138,16 @@ bool as_output_write(struct as_output *o, const void *data, size_t size, uint64_
     return true;
 }
 
-// Gives a file without a name a temporary one. linkat cannot replace an existing file; the rename that follows can.
-static bool link_temporary(struct as_output *o, struct as_error *err)
+// Gives a file without a name this one, which nothing must have yet.
+static bool link_as(const struct as_output *o, const char *name)
 {
-    if (o->temporary[0])
-        return true;
-    if (!random_name(o->temporary, sizeof o->temporary, err))
-        return false;
     // By descriptor where the kernel allows it (root, or Linux 6.10), else by way of /proc; of the thread, for the agent's have
     // their own table of descriptors.
-    if (linkat(o->fd, "", o->directory, o->temporary, AT_EMPTY_PATH) == 0)
+    if (linkat(o->fd, "", o->directory, name, AT_EMPTY_PATH) == 0)
         return true;
     char self[40];
     snprintf(self, sizeof self, "/proc/thread-self/fd/%d", o->fd);
-    if (linkat(AT_FDCWD, self, o->directory, o->temporary, AT_SYMLINK_FOLLOW) == 0)
-        return true;
-    o->temporary[0] = '\0';
-    return io_error(o, "give a name to", err);
+    return linkat(AT_FDCWD, self, o->directory, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
 bool as_output_finish(struct as_output *o, struct as_error *err)
@@ -164,8 +157,20 @@ bool as_output_finish(struct as_output *o, struct as_error *err)
     // Before the name: after a power cut the name must not stand for a file with a hole in it.
     if (fsync(o->fd) != 0)
         return io_error(o, "write", err);
-    if (!may_replace(o, err) || !link_temporary(o, err))
+    if (!may_replace(o, err))
         return false;
+    if (!o->temporary[0]) {
+        // At once where nothing has the name: a kill leaves the whole file or none.
+        if (link_as(o, o->name))
+            return true;
+        // linkat cannot replace an existing file; the rename that follows can.
+        if (!random_name(o->temporary, sizeof o->temporary, err))
+            return false;
+        if (!link_as(o, o->temporary)) {
+            o->temporary[0] = '\0';
+            return io_error(o, "give a name to", err);
+        }
+    }
     if (renameat(o->directory, o->temporary, o->directory, o->name) != 0)
         return io_error(o, "put in place", err);
     o->temporary[0] = '\0';
