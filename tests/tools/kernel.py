@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -200,6 +200,19 @@ def pages_stay() -> Iterator[None]:
                 libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
                 stack.callback(libc.prctl, PR_SET_THP_DISABLE, 0, 0, 0, 0)
         yield
+
+
+@contextlib.contextmanager
+def files_in_memory(paths: Iterable[str]) -> Iterator[None]:
+    """All of these files is in memory, and the kernel drops no page of theirs. Raises NotAllowedError."""
+    locked = []  # as long as they are mapped
+    for path in paths:
+        with Path(path).open("rb") as file:
+            locked.append(np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8))
+        if libc.mlock(ctypes.c_void_p(locked[-1].ctypes.data), ctypes.c_size_t(locked[-1].size)) != 0:
+            raise NotAllowedError(f"{path} cannot be locked in memory: {os.strerror(ctypes.get_errno())}")
+    yield
+    locked.clear()
 
 
 @contextlib.contextmanager
