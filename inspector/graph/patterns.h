@@ -87,11 +87,8 @@ enum as_shape {
     AS_SHAPE_LLVM_STRINGS,
     AS_SHAPE_LLVM_STRING,
     AS_SHAPE_LLVM_SLAB,
-    AS_SHAPE_MARIADB,       // what my_malloc returns
-    AS_SHAPE_GOBJECT_CLASS, // of glib's type system (gobject.h)
-    AS_SHAPE_GOBJECT_TYPE,
-    AS_SHAPE_GOBJECT_DATA,
-    AS_SHAPE_LHASH, // of OpenSSL (openssl.h)
+    AS_SHAPE_MARIADB, // what my_malloc returns
+    AS_SHAPE_LHASH,   // of OpenSSL (openssl.h)
     AS_SHAPE_LHASH_TABLE,
     AS_SHAPE_LHASH_NODE,
     AS_SHAPE_STACK,
@@ -103,6 +100,9 @@ enum as_shape {
     AS_SHAPE_QT_NODE,
     AS_SHAPE_QT_MAP,
     AS_SHAPE_QT_MAP_NODE,
+    AS_SHAPE_PY_ENTRY, // of CPython (cpython_tables.c)
+    AS_SHAPE_PY_TRACE,
+    AS_SHAPE_PY_TRACEBACK,
     AS_SHAPE_FEW, // one of those below, which have no number of their own in a node's byte (as_patterns.few)
     // A process has few of the shapes below.
     AS_SHAPE_LINK_MAP,
@@ -142,6 +142,11 @@ enum as_shape {
     AS_SHAPE_REGEX_STATES,
     AS_SHAPE_HOTSPOT_POOL, // of HotSpot (hotspot_chunks.h)
     AS_SHAPE_HOTSPOT_CHUNK,
+    AS_SHAPE_GOBJECT_CLASS, // of glib's type system (gobject.c)
+    AS_SHAPE_GOBJECT_TYPE,
+    AS_SHAPE_GOBJECT_DATA,
+    AS_SHAPE_PY_HASHTABLE,
+    AS_SHAPE_PY_BUCKETS,
     AS_SHAPES
 };
 enum {

@@ -309,6 +309,11 @@ const char *as_shape_name(enum as_shape shape)
         [AS_SHAPE_QT_NODE] = "QHash nodes (Qt)",
         [AS_SHAPE_QT_MAP] = "QMap (Qt)",
         [AS_SHAPE_QT_MAP_NODE] = "QMap node (Qt)",
+        [AS_SHAPE_PY_HASHTABLE] = "_Py_hashtable_t (CPython)",
+        [AS_SHAPE_PY_BUCKETS] = "buckets of _Py_hashtable_t (CPython)",
+        [AS_SHAPE_PY_ENTRY] = "entry of _Py_hashtable_t (CPython)",
+        [AS_SHAPE_PY_TRACE] = "trace (tracemalloc)",
+        [AS_SHAPE_PY_TRACEBACK] = "traceback (tracemalloc)",
     };
     return shape < AS_SHAPES ? names[shape] : NULL;
 }

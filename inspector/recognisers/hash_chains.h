@@ -8,6 +8,8 @@
 struct as_chains {
     const struct as_proof *proof;
     const struct as_edges *edges;
+    uint64_t
+        buckets; // words of the array; malloc may have given it more, in which anything may be left over. All: what was cleared with the array
     uint32_t next;   // which word of a node leads to the next one
     uint32_t end;    // the node to which the last one leads, and a bucket without nodes; AS_NO_NODE: to none
     uint64_t bytes;  // for which each node is made; 0: any size will do

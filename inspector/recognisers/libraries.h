@@ -14,6 +14,7 @@ void as_swiss_prove(struct as_proof *p,
                     const struct as_claim *candidate);                    // a word leads to the control bytes in a node
 void as_zlib_prove(struct as_proof *p, const struct as_claim *candidate); // the candidate is the memory of a node
 
+bool as_cpython_tables_find(const struct as_recogniser_input *in);
 bool as_gobject_find(const struct as_recogniser_input *in); // objects have their class among the vtables then
 bool as_hotspot_chunks_find(const struct as_recogniser_input *in);
 bool as_llvm_find(const struct as_recogniser_input *in);

@@ -57,7 +57,7 @@ static void match_table(struct openssl *o, const struct as_used_chunk *chunk)
     if (!are_numbers(numbers) || !as_proof_is_made_for(&o->proof, w[0], (numbers[0] >> 32) * WORD))
         return;
     uint32_t table = as_proof_node(&o->proof, w[0]);
-    const struct as_chains chains = {&o->proof, o->edges, NEXT, AS_NO_NODE, NODE_BYTES, &o->steps};
+    const struct as_chains chains = {&o->proof, o->edges, numbers[0] >> 32, NEXT, AS_NO_NODE, NODE_BYTES, &o->steps};
     if (!as_chains_prove(&chains, table, numbers[NUMBERS - 1], AS_SHAPE_LHASH_NODE))
         return;
     as_proof_give(&o->proof, chunk->node, AS_SHAPE_LHASH);

@@ -42,7 +42,7 @@ static void match_hash(struct as_qt *q, uint32_t node, const uint64_t w[HASH_BYT
         buckets == 0 || !as_proof_is_made_for(&q->proof, w[BUCKETS], buckets * WORD))
         return;
     uint32_t table = as_proof_node(&q->proof, w[BUCKETS]);
-    const struct as_chains chains = {&q->proof, q->edges, 0, node, bytes, &q->steps};
+    const struct as_chains chains = {&q->proof, q->edges, buckets, 0, node, bytes, &q->steps};
     if (!as_chains_prove(&chains, table, size, AS_SHAPE_QT_NODE))
         return;
     as_proof_give(&q->proof, node, AS_SHAPE_QT_HASH);

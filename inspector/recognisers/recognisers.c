@@ -18,6 +18,7 @@ const struct as_recogniser as_recognisers[] = {
     {.name = "GObject", .find = as_gobject_find},
     {.name = "OpenSSL", .find = as_openssl_find},
     {.name = "Qt", .find = as_qt_find},
+    {.name = "CPython", .find = as_cpython_tables_find},
     {.name = "HotSpot", .find = as_hotspot_chunks_find},
     {.name = "ld.so", .find = as_loader_find},
     // Its find comes last: it leaves alone what has a name.

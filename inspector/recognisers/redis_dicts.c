@@ -117,8 +117,12 @@ static bool visit_keys(struct key_walk *v, uint32_t table)
 
 bool as_dict_visit(struct as_dicts *d, const struct as_dict *of, as_dict_each *entry, as_dict_each *key, void *context)
 {
-    const struct as_chains chains = {
-        .proof = d->proof, .edges = d->edges, .next = of->next_first ? 0 : NEXT, .end = AS_NO_NODE, .steps = &d->steps};
+    const struct as_chains chains = {.proof = d->proof,
+                                     .edges = d->edges,
+                                     .buckets = UINT64_MAX,
+                                     .next = of->next_first ? 0 : NEXT,
+                                     .end = AS_NO_NODE,
+                                     .steps = &d->steps};
     for (int i = 0; i < AS_DICT_TABLES; i++) {
         struct key_walk v = {d, of, entry, key, context, of->used[i]};
         if (of->tables[i] != AS_NO_NODE &&

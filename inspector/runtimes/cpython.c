@@ -6,6 +6,7 @@
 #include "runtimes/cpython.h"
 
 #include "runtimes/cpython_arenas.h"
+#include "runtimes/cpython_hashtable.h"
 #include "runtimes/cpython_interpreters.h"
 #include "runtimes/pointers.h"
 #include "runtimes/regions.h"
@@ -142,6 +143,20 @@ static void note_length(struct as_py_search *s, uint64_t place)
             as_target_read_u64(s->target, place + sizeof place, &behind) && as_py_is_array_length((uint32_t)behind);
 }
 
+// Notes the traces of the table at `address`, if it is tracemalloc's: there is one. `begin`: its first bytes, as far as an arena_object goes.
+static void note_traces(struct as_py_search *s, uint64_t address, const struct as_py_arena *begin)
+{
+    struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
+    struct as_py_hashtable h;
+    memcpy(&h, begin, sizeof *begin);
+    if (record->traces != AS_UNKNOWN || !as_py_has_buckets(&h) || (s->reads_left -= 2) <= 0 ||
+        !as_target_read(s->target, address, &h, sizeof h) || !as_py_has_traces(s->target, &h))
+        return;
+    record->traces = h.entries;
+    if (s->glibc)
+        record->trace_bytes = as_py_trace_bytes(&h);
+}
+
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.
 static bool follow_tables(struct as_py_search *s, const uint64_t *pointers, const uint64_t *places, size_t count)
 {
@@ -151,6 +166,8 @@ static bool follow_tables(struct as_py_search *s, const uint64_t *pointers, cons
     s->reads_left -= (int64_t)count;
     for (size_t i = 0; i < count && ok && s->reads_left > 0; i++) {
         ok = !read[i] || try_table(s, pointers[i], &first[i]);
+        if (read[i] && ok)
+            note_traces(s, pointers[i], &first[i]);
         if (places && is_known(s, pointers[i]))
             note_length(s, places[i]);
     }
@@ -326,6 +343,7 @@ bool as_cpython_find(const struct as_finder_input *in)
         .runtime = runtime,
         .first = in->store->regions.count,
         .first_page = in->store->runtime_pages.count,
+        .glibc = in->malloc->kind == AS_MALLOC_GLIBC,
         .pages = in->pages,
         .words = in->words,
         .reads_left = reads_of(in->target),

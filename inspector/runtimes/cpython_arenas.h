@@ -45,6 +45,7 @@ struct as_py_search {
     int64_t reads_left;
     struct as_memory_places places;
     const struct as_variable_words *words;
+    bool glibc;       // it answers malloc()
     bool pages;       // what lies on each page is wanted
     bool has_length;  // behind a variable with an array's address stands a number of elements
     uint64_t offsets; // address of _PyRuntime, where it says what it has; 0: not seen

@@ -79,6 +79,8 @@ uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct 
                          .pool_size = AS_UNKNOWN,
                          .used = AS_UNKNOWN,
                          .committed = AS_UNKNOWN,
+                         .traces = AS_UNKNOWN,
+                         .trace_bytes = AS_UNKNOWN,
                      }))
         return UINT32_MAX;
     return (uint32_t)(s->runtimes.count - 1);

@@ -194,6 +194,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_number(j, "used", is_cpython ? AS_UNKNOWN : r->used);
     as_json_number(j, "committed", is_cpython ? AS_UNKNOWN : r->committed);
     AS_JSON_NUMBERS(j, &sum, in_use, free, empty, empty_resident);
+    AS_JSON_NUMBERS(j, r, traces, trace_bytes);
     put_size_classes(j, v, runtime);
     put_spaces(j, v, runtime);
     put_objects(j, v, runtime);

@@ -223,7 +223,19 @@ def _of_runtime(facts: Facts) -> str:
         words += not_marked(facts)
     if "jvm" in runtimes(facts):
         words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
-    return words
+    return words + _of_tracemalloc(facts)
+
+
+def _of_tracemalloc(facts: Facts) -> str:
+    """What a Python pays for being asked where its blocks come from."""
+    python = next((each for each in facts.summary.runtimes if each.traces and each.trace_bytes), None)
+    if python is None or (python.trace_bytes or 0) < FEW * (facts.allocated.bytes or 0):
+        return ""
+    return (
+        f" Python's tracemalloc is on: its {count(python.traces)} traces take "
+        f"{facts.tell(python.trace_bytes, facts.allocated)} or more{facts.allocated.words}. tracemalloc.stop() in the "
+        "process frees them."
+    )
 
 
 def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:

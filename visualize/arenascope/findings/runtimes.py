@@ -74,11 +74,21 @@ def python_arenas(facts: Facts) -> Finding | None:
         f"{plural(found.regions or 0, 'arena')} of {facts.tell(found.region_size, size)}, resident or not, have "
         f"{facts.tell(found.in_use, size)} in blocks in use, and {facts.tell(found.free, size)} in free blocks between "
         f"them,{size.words}.{which} Python returns an arena only when "
-        "no block of it is in use; no trim and no setting of malloc changes that. The module tracemalloc tells which "
-        "lines of the program allocated the blocks.",
+        "no block of it is in use; no trim and no setting of malloc changes that."
+        f"{_lines(found)}",
         rows=("python_arenas",),
         next=(*of_runtime(facts, "python_arenas"), *of_owners(facts)),
     )
+
+
+def _lines(python: Runtime) -> str:
+    """How to learn which lines of the program allocated the blocks."""
+    if python.traces:
+        return (
+            f" tracemalloc is on and has traces of {plural(python.traces, 'block')}: tracemalloc.take_snapshot() in "
+            "the process tells which lines of the program allocated them."
+        )
+    return " The module tracemalloc tells which lines of the program allocated the blocks."
 
 
 def largest_types(facts: Facts, objects: Objects, held: Callable[[ObjectType], int], whole: WholeBytes) -> str:

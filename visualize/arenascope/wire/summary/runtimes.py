@@ -154,6 +154,12 @@ class Runtime(NamedTuple):
     free: Optional[Unsigned]  # Bytes in free blocks of pools that have a block in use.
     empty: Optional[Unsigned]  # Bytes of pools without a block in use.
     empty_resident: Optional[Unsigned]  # The part of empty on resident pages.
+    # Blocks of which CPython's module tracemalloc has a trace, of Python's own (others have domains of their own).
+    # null: no table of them was found, tracemalloc is off.
+    traces: Optional[Unsigned]
+    # Bytes of malloc's chunks for these traces, at least: what tracebacks take is more. null: likewise, or another
+    # malloc than glibc's has them.
+    trace_bytes: Optional[Unsigned]
     size_classes: tuple[SizeClass, ...]  # The blocks by size, ascending.
     spaces: tuple[Space, ...]  # The spaces of a JVM's collector, by the JVM's own counters; empty where it has none.
     objects: Optional[Objects]  # Its objects by type, with --objects. null: not asked for, or not found.
