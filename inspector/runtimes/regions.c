@@ -81,6 +81,10 @@ uint32_t as_runtime_add(struct as_store *s, uint32_t kind, uint32_t row, struct 
                          .committed = AS_UNKNOWN,
                          .traces = AS_UNKNOWN,
                          .trace_bytes = AS_UNKNOWN,
+                         .stacks = AS_UNKNOWN,
+                         .stacks_resident = AS_UNKNOWN,
+                         .goroutines = AS_UNKNOWN,
+                         .free_goroutines = AS_UNKNOWN,
                      }))
         return UINT32_MAX;
     return (uint32_t)(s->runtimes.count - 1);

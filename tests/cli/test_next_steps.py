@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import browser, debian, harness, jvms, programs
+from tools import browser, debian, harness, jvms, parts, programs
 from tools.keeps import Keeps
 from tools.paths import ROOT
 from tools.preload import preloadable
@@ -471,6 +471,10 @@ SERVES = GO % ('\t"net/http"\n\t_ "net/http/pprof"\n', "http.Serve(server, nil)"
 DOES_NOT_SERVE = GO % ("", "server.Accept()")
 CLOSES = GO % ('\t"net/http"\n\t_ "net/http/pprof"\n', "server.Close(); _ = http.Serve; select {}")
 
+WAITS = SERVES.replace("\thold()\n", "\tfor i := 0; i < 30000; i++ {\n\t\tgo wait()\n\t}\n") + (
+    "\nvar never = make(chan int)\n\nfunc wait() {\n\t<-never\n}\n"
+)
+
 
 def go_program(source: str, arenadump: harness.Arenadump, folder: Path) -> str:
     if not shutil.which("go"):
@@ -487,6 +491,23 @@ def test_go(arenadump: harness.Arenadump, tmp_path: Path) -> None:
         assert command.startswith("go tool pprof -top http://localhost:")
         printed = shell(command, arenadump, tmp_path, GOFLAGS="", PPROF_TMPDIR=str(tmp_path))
     assert re.search(r"\d[kM]B .*main\.(hold|main)", printed)  # hold() may be inlined
+
+
+def test_goroutines_that_wait(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Their stacks are most of Go's heap: the finding says so, and its first command where they wait."""
+    with started([go_program(WAITS, arenadump, tmp_path)], "ready") as pid:
+        command, heap, *_ = steps(arenadump, pid)
+        assert re.fullmatch(r"go tool pprof -top http://localhost:\d+/debug/pprof/goroutine", command)
+        assert heap == command.replace("goroutine", "heap")
+        printed = shell(command, arenadump, tmp_path, GOFLAGS="", PPROF_TMPDIR=str(tmp_path))
+        said = arenadump.check("summary", "--json", pid)
+    assert re.search(r" 30000 .*main\.wait", printed)
+    (finding,) = (each for each in judge(Facts(parse(said))).findings if each.rule == "managed memory")
+    # 2 KiB each, before they grow; Go's own goroutines are few.
+    parts.check_verdict(said)
+    says = re.search(r"; (\d+\.\d) MiB of it is in stacks of 30,0\d\d goroutines", finding.sentence)
+    assert says
+    assert float(says[1]) > 30000 * 2 / 1024
 
 
 @pytest.mark.parametrize("source", [DOES_NOT_SERVE, CLOSES], ids=["without the package", "listens nowhere"])

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +32,19 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = programs.SOURCES / "holds.go"
     subprocess.run(["go", "build", "-ldflags=-s -w", "-o", path, source], check=True)
     return path
+
+
+def releases() -> list[str]:
+    """Each Go that is installed."""
+    found = [shutil.which("go"), *(str(path) for path in sorted(Path("/usr/lib").glob("go-*/bin/go")))]
+    return sorted({os.path.realpath(each) for each in found if each})
+
+
+@pytest.fixture(scope="module", params=releases() or [""])
+def go(request: pytest.FixtureRequest) -> str:
+    if not request.param:
+        pytest.skip("go is not installed (Debian: golang-go)")
+    return str(request.param)
 
 
 @contextmanager
@@ -60,6 +76,63 @@ def test_heap_is_a_row_of_its_own(arenadump: harness.Arenadump, program: Path, m
     # The stacks of goroutines lie in the heap, whose mapping is no stack for that.
     assert ledger["stacks"] < MIB
     assert ledger["other_anon"] < 0.1 * summary["kernel"]["rss"]
+
+
+def asked(process: subprocess.Popen[str]) -> tuple[int, int]:
+    """The number of its own goroutines and the bytes of stacks, as a program says them."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("\n")
+    process.stdin.flush()
+    goroutines, stacks = process.stdout.readline().split()
+    return int(goroutines), int(stacks)
+
+
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+def test_stacks_and_goroutines_are_as_go_says(
+    arenadump: harness.Arenadump, go: str, *, symbols: bool, tmp_path: Path
+) -> None:
+    program = tmp_path / "goroutines"
+    flags = [] if symbols else ["-ldflags=-s -w"]
+    source = programs.SOURCES / "goroutines.go"
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
+    subprocess.run([go, "build", *flags, "-o", program, source], check=True, env=environment)
+    with (
+        (tmp_path / "printed").open("w") as printed,
+        subprocess.Popen(
+            [program],
+            env={**os.environ, "GOTRACEBACK": "system"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=printed,
+            text=True,
+        ) as process,
+    ):
+        try:
+            own, before = asked(process)
+            (found,) = arenadump.summary(process.pid)["runtimes"]
+            _, after = asked(process)
+            process.send_signal(signal.SIGQUIT)
+            process.wait()  # with its input open: at the end of the input it would end itself
+        finally:
+            process.kill()
+    says = found["goroutines"]
+    assert own == 5321
+    # A thread that Go starts meanwhile has a stack, too.
+    assert before <= says["stacks"] <= after
+    assert 0.9 * before < says["stacks_resident"] <= before
+    # Number 0 is a thread's own.
+    printed_goroutines = re.findall(r"^goroutine [1-9]", (tmp_path / "printed").read_text(), re.MULTILINE)
+    assert own < says["count"] == len(printed_goroutines)
+    # Three thousand have ended, of which Go may have used some again for its own.
+    assert 2900 < says["free"] <= 3000
+
+
+def test_another_release_is_unknown_and_not_zero(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """A heap is found, and what describes its arenas resembles no release's."""
+    dump = forged("true", arenadump, tmp_path)
+    for field in ("stacks", "stacks_resident", "goroutines", "free_goroutines"):
+        assert [int(value) for value in dump.runtimes[field]] == [fmt.UNKNOWN]
 
 
 def forged(kind: str, arenadump: harness.Arenadump, scratch: Path) -> Dump:

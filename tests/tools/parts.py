@@ -80,19 +80,26 @@ def parts_of_summary(made: dict[str, Any]) -> Iterator[Check]:
         ledger["other_anon"] and ledger["other_anon"] + (ledger["unknown"] or 0),
     )
     for runtime in made["runtimes"]:
-        yield "resident", runtime["resident"], runtime["size"]
-        yield "blocks", total(runtime[key] for key in ("in_use", "free", "empty")), runtime["size"]
-        yield "empty", runtime["empty_resident"], runtime["empty"]
-        yield "used", runtime["used"], runtime["committed"]
-        yield "committed", runtime["committed"], runtime["size"]
-        for space in runtime["spaces"]:
-            yield "space", space["used"], space["committed"]
+        yield from parts_of_runtime(runtime)
     for each in (*made["runtimes"], made["ruby"] or {}):
         for kind in (each.get("objects") or {"types": []})["types"]:
             yield "in malloc", kind["in_malloc"], kind["bytes"] + kind["owned"]
     if made["graph"]:
         yield from parts_of_graph(made["graph"], allocated)
         yield "mappings", made["graph"]["mappings"]["bytes"], total((ledger["other_anon"], ledger["unknown"]))
+
+
+def parts_of_runtime(runtime: dict[str, Any]) -> Iterator[Check]:
+    yield "resident", runtime["resident"], runtime["size"]
+    yield "blocks", total(runtime[key] for key in ("in_use", "free", "empty")), runtime["size"]
+    yield "empty", runtime["empty_resident"], runtime["empty"]
+    yield "used", runtime["used"], runtime["committed"]
+    yield "committed", runtime["committed"], runtime["size"]
+    if goroutines := runtime["goroutines"]:
+        yield "stacks", goroutines["stacks"], runtime["size"]
+        yield "resident stacks", goroutines["stacks_resident"], runtime["resident"]
+    for space in runtime["spaces"]:
+        yield "space", space["used"], space["committed"]
 
 
 def parts_of_graph(graph: dict[str, Any], allocated: int | None) -> Iterator[Check]:

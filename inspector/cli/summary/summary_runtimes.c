@@ -104,6 +104,19 @@ static void put_objects(struct as_json *j, const struct as_view *v, uint32_t run
     as_json_object_end(j);
 }
 
+static void put_goroutines(struct as_json *j, const struct as_runtime_record *r)
+{
+    if (r->state != AS_REGIONS_FOUND || r->stacks == AS_UNKNOWN) {
+        as_json_null(j, "goroutines");
+        return;
+    }
+    as_json_object(j, "goroutines");
+    as_json_number(j, "count", r->goroutines);
+    as_json_number(j, "free", r->free_goroutines);
+    AS_JSON_NUMBERS(j, r, stacks, stacks_resident);
+    as_json_object_end(j);
+}
+
 struct slots {
     uint64_t size, pages, total, free;
 };
@@ -197,6 +210,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     AS_JSON_NUMBERS(j, r, traces, trace_bytes);
     put_size_classes(j, v, runtime);
     put_spaces(j, v, runtime);
+    put_goroutines(j, r);
     put_objects(j, v, runtime);
     as_json_object_end(j);
 }

@@ -12,7 +12,7 @@ import shlex
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from arenascope.findings.inputs import NAMED
+from arenascope.findings.inputs import LARGE, NAMED
 from arenascope.listening import contains, listening, runs
 from arenascope.processes import smaller_sibling
 from arenascope.wire.summary import objects_by_type
@@ -255,14 +255,25 @@ def _go(facts: Facts, pid: int) -> tuple[Step, ...]:
                 "export GODEBUG=gctrace=1",
             ),
         )
+    profiles = [("What allocated the live objects", "heap")]
+    if _has_large_stacks(facts):
+        profiles.insert(0, ("Where goroutines wait", "goroutine"))
     return tuple(
         Step(
-            f"What allocated the live objects, if the program serves net/http/pprof on port {place.rpartition(':')[2]} "
+            f"{says}, if the program serves net/http/pprof on port {place.rpartition(':')[2]} "
             "(it listens there, and has the package).",
-            f"go tool pprof -top {shlex.quote(f'http://{place}/debug/pprof/heap')}",
+            f"go tool pprof -top {shlex.quote(f'http://{place}/debug/pprof/{profile}')}",
         )
         for place in places[:NAMED]
+        for says, profile in profiles
     )
+
+
+def _has_large_stacks(facts: Facts) -> bool:
+    """Whether stacks of goroutines are a large part of Go's heap."""
+    of_go = [each for each in facts.summary.runtimes if each.goroutines]
+    stacks = sum(each.goroutines.stacks_resident or 0 for each in of_go if each.goroutines)
+    return stacks > LARGE * sum(each.resident or 0 for each in of_go)
 
 
 def _jemalloc(_: Facts, __: int) -> tuple[Step, ...]:

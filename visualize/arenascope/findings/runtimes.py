@@ -114,7 +114,7 @@ def managed(facts: Facts) -> Finding | None:
         Rank.ROW,
         held,
         f"{facts.tell(held)} of it ({share(held, facts.whole)}) is in the memory of {' and '.join(names)}, garbage "
-        "included.",
+        f"included{_goroutines(facts, parts)}.",
         f"{_parts(facts, parts)} What may be garbage is not told from outside. No trim and no setting of malloc "
         "changes this memory.".strip(),
         rows=("managed",),
@@ -124,6 +124,17 @@ def managed(facts: Facts) -> Finding | None:
 
 def _parts(facts: Facts, parts: list[Runtime]) -> str:
     return " ".join(_part(facts, each) for each in parts)
+
+
+def _goroutines(facts: Facts, parts: list[Runtime]) -> str:
+    """The part of Go's heap that is stacks, and how many goroutines have these."""
+    go = next((each for each in parts if each.goroutines), None)
+    if not go or not go.goroutines:
+        return ""
+    held = facts.tell(go.goroutines.stacks_resident, WholeBytes(go.resident))
+    number = go.goroutines.count
+    whose = "goroutines, whose number is not known" if number is None else plural(number, "goroutine")
+    return f"; {held} of it is in stacks of {whose}"
 
 
 def _part(facts: Facts, each: Runtime) -> str:

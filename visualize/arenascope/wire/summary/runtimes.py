@@ -125,6 +125,19 @@ class Space(NamedTuple):
     committed: Optional[Unsigned]  # What the space has of the memory that is committed.
 
 
+class Goroutines(NamedTuple):
+    """Go's goroutines, and the part of its heap that is stacks."""
+
+    # Goroutines that have not ended. Go's own are among them, which runtime.NumGoroutine() leaves out. null: the table
+    # of goroutines was not found.
+    count: Optional[Unsigned]  # type: ignore[assignment]
+    free: Optional[Unsigned]  # Records of goroutines that have ended, which Go keeps for the next ones.
+    # Bytes of stacks, of threads' stacks that Go allocates, and of free stacks between these
+    # (runtime.MemStats.StackInuse).
+    stacks: Unsigned
+    stacks_resident: Optional[Unsigned]  # The part of stacks on resident pages.
+
+
 class Runtime(NamedTuple):
     """A part of a runtime's own memory, but Ruby's. Bytes are None where it was not found, or does not tell them."""
 
@@ -162,4 +175,5 @@ class Runtime(NamedTuple):
     trace_bytes: Optional[Unsigned]
     size_classes: tuple[SizeClass, ...]  # The blocks by size, ascending.
     spaces: tuple[Space, ...]  # The spaces of a JVM's collector, by the JVM's own counters; empty where it has none.
+    goroutines: Optional[Goroutines]  # null: this is no Go, or which of its heap is stacks could not be proven.
     objects: Optional[Objects]  # Its objects by type, with --objects. null: not asked for, or not found.
