@@ -9,6 +9,7 @@ from arenascope.coverage import total
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import LARGE, MIB, NAMED, NOTABLE
 from arenascope.findings.next_steps import (
+    is_node,
     java_native,
     of_growth,
     of_leaks,
@@ -223,6 +224,11 @@ def _of_runtime(facts: Facts) -> str:
         words += not_marked(facts)
     if "jvm" in runtimes(facts):
         words += " Direct buffers are part of it, and what the Java virtual machine itself allocates."
+    if is_node(facts):
+        words += (
+            " Node's Buffers are part of it, and what addons allocate: process.memoryUsage().arrayBuffers in the "
+            "process tells the bytes of Buffers."
+        )
     return words + _of_tracemalloc(facts)
 
 

@@ -58,7 +58,7 @@ def runtimes(facts: Facts, row: str | None = None) -> list[str]:
     unproven = facts.row("ruby_pages") is None and facts.summary.snapshot.residency_known
     if row in {None, "ruby_pages"} and (facts.summary.ruby or unproven):
         names.append("ruby")
-    if row in {None, "managed"} and _program(facts) in NODE:
+    if row in {None, "managed"} and is_node(facts):
         names.append("v8")
     return list(dict.fromkeys(name for name in names if name))
 
@@ -217,8 +217,13 @@ def _at_usr2(file: str, code: str) -> str:
     return f'echo {words} >{file} && export RUBYOPT="-r$PWD/{file}"'
 
 
+def is_node(facts: Facts) -> bool:
+    """Whether this process runs Node."""
+    return _program(facts) in NODE
+
+
 def _v8(facts: Facts, pid: int) -> tuple[Step, ...]:
-    if _program(facts) in NODE:
+    if is_node(facts):
         return _node(facts, pid)
     return _chromium(facts) if _program(facts) in CHROMIUM else ()
 
