@@ -22,7 +22,6 @@ from arenascope.exporter.poller import Poller
 from arenascope.timeline.reader import read
 from arenascope.timeline.store import TimelineStore
 from arenascope.watch.loop import Watch, boot_id
-from arenascope.watch.process_group import Together
 from arenascope.wire import commands
 from arenascope.wire.arenadump_server import serving
 from arenascope.wire.dump import Dump
@@ -80,7 +79,7 @@ def test_each_target_is_one_start(churn: harness.Churn, tmp_path: Path, starts: 
 def test_polls_are_one_start(churn: harness.Churn, tmp_path: Path, starts: Callable[[], list[str]]) -> None:
     """One start serves any number of processes."""
     with harness.Churn([str(programs.build("churn", "-lpthread"))], directory=tmp_path) as other:
-        pids = Together([group_of(str(each.pid), None, None) for each in (churn, other)])
+        pids = group_of([str(each.pid) for each in (churn, other)], [], [])
         how = How(mode="live")
         said: list[str] = []
         with closing(TimelineStore(str(tmp_path / "timeline"), {}, 1 << 24, boot_id())) as store, serving(said.append):

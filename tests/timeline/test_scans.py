@@ -16,7 +16,7 @@ from tools import odd
 from tools.running import vforked
 
 from arenascope.processes import PROC, all_processes, has_no_child, is_in_parents_memory, process_at
-from arenascope.watch.process_group import OfPid
+from arenascope.watch.process_group import OfPid, Together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def test_a_fork_is_found_whoever_has_it_for_a_child() -> None:
 def _fork_and_ask(program: subprocess.Popen[str]) -> None:
     first = process_at(program.pid)
     assert first
-    group = OfPid(first)
+    group = Together([OfPid(first)])
 
     def pids(word: str | None = None) -> tuple[int, bool]:
         """How many processes it has, and whether that took no scan."""

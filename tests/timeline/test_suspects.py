@@ -39,7 +39,7 @@ from arenascope.timeline.suspects import (
     suspects,
     suspects_of,
 )
-from arenascope.watch import loop as watch
+from arenascope.watch import budget
 from arenascope.watch.loop import Watch
 from arenascope.wire.how import How
 
@@ -369,7 +369,7 @@ def watched_with_types(
     path: Path, pid: int, snapshots: int, monkeypatch: pytest.MonkeyPatch, grow: Callable[[int], None] = lambda _: None
 ) -> None:
     """Every poll but the first has types and owners. `grow`: as growing_when_asked has it."""
-    monkeypatch.setattr(watch, "SHARE", 1e6)
+    monkeypatch.setattr(budget, "SHARE", 1e6)
     with opened(path) as file:
         clocked(file, monkeypatch)
         watching = Watch(file, group_of(pid), How(mode="freeze"), lambda _: None, deep=How(mode="freeze", graph=True))

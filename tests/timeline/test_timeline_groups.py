@@ -19,7 +19,8 @@ from arenascope.timeline import named_totals
 from arenascope.timeline.reader import digest_of_snapshot, groups_of, read
 from arenascope.timeline.retention import HOUR, SECOND, PollTime, surplus
 from arenascope.timeline.store import Poll
-from arenascope.watch.loop import FIRST, SHARE, Budget, Deep, Watch
+from arenascope.watch.budget import FIRST, SHARE, Budget, Costs, Deep
+from arenascope.watch.loop import Watch
 from arenascope.wire.how import How
 
 pytestmark = pytest.mark.usefixtures("own_arenadump")
@@ -100,13 +101,20 @@ def test_the_first_minutes_may_cost_more() -> None:
     assert (given.begins, given.share) == (False, 0.02)
 
 
+def test_a_suspect_takes_longer_than_the_first_minutes() -> None:
+    """After these a poll comes more rarely, and is not counted on before."""
+    assert Budget(0.05).seconds(9, Costs(10.0, 4.0).interval) == pytest.approx(9 * 80)
+    assert Budget(None, 0.05).seconds(9, Costs(10.0, 4.0).interval) == pytest.approx(4 * 80 + 5 * 800)
+    assert Budget(None, 0.05).seconds(9, Costs(10.0, 0.1).interval) == pytest.approx(9 * 10)
+
+
 def test_a_watch_says_when_suspects_can_be_known(tmp_path: Path) -> None:
     said: list[str] = []
     with growing_by_type(0, 0, 300) as pid, opened(tmp_path / "timeline") as file:
         Watch(file, group_of(pid), How(mode="freeze"), said.append, budget=Budget(None, 0.05)).poll(1e-6)
     (words,) = said
     assert (
-        "to stay below 5 % of a processor in the first 5.0 min (--budget); a leak suspect takes 10 polls, so" in words
+        "to stay below 5 % of a processor in the first 5.0 min; a leak suspect takes 10 polls: the first can" in words
     )
 
 
@@ -135,19 +143,18 @@ def test_types_cost_no_more_than_their_share(tmp_path: Path) -> None:
     assert not deep.now(), "the first poll measures what it costs without"
     deep.usual = 0.1
     assert deep.now()
-    deep.plan(time.monotonic(), 1.0, SHARE / 2, 40.0)
+    costs = Costs(40.0, 0.1, deep=True, added=1.0)
+    deep.plan(time.monotonic(), costs, Budget())
     assert not deep.now()
-    deep.plan(time.monotonic() - 401, 1.0, SHARE / 2, 40.0)
+    deep.plan(time.monotonic() - 401, costs, Budget())
     assert deep.now(), "1 s is 0.25 % of 400 s"
-    deep.plan(time.monotonic() - 399, 1.0, SHARE / 2, 40.0)
+    deep.plan(time.monotonic() - 399, costs, Budget())
     assert not deep.now()
-    assert said == [
-        "types and owners cost 1.0 s of processor time more: once in 6.7 min; a suspect among them takes 10, so 1.1 h"
-    ]
-    deep.plan(time.monotonic(), 0.01, SHARE / 2, 40.0)
-    assert said[1:] == [
-        "types and owners cost 10.0 ms of processor time more: in each poll; a suspect among them takes 10, so 6.7 min"
-    ]
+    sooner = ", with --budget 3.5% in 6.0 min"
+    takes = "a suspect among them takes 10 such polls: the first can be known in about"
+    assert said == [f"types and owners cost 1.0 s of processor time more: once in 6.7 min; {takes} 1.0 h{sooner}"]
+    deep.plan(time.monotonic(), costs._replace(added=0.01), Budget())
+    assert said[1:] == [f"types and owners cost 10.0 ms of processor time more: in each poll; {takes} 4.0 min"]
 
     path = tmp_path / "timeline"
     with growing_by_type(0, 0, 300) as pid, opened(path) as file:

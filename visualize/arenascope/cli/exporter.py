@@ -6,21 +6,13 @@ from __future__ import annotations
 import click
 
 from arenascope.cli.options import max_pause_option, mode_option, read_seconds
-from arenascope.cli.watch import group_of, say
+from arenascope.cli.watch import group_of, group_options, say
 from arenascope.extras import needing
 from arenascope.wire.how import How
 
 
 @click.command()
-@click.argument("pids", metavar="[PID]...", nargs=-1)
-@click.option("--command", "names", metavar="NAME", multiple=True, help="All processes of this name. May be repeated.")
-@click.option(
-    "--cgroup",
-    "cgroups",
-    metavar="PATH",
-    multiple=True,
-    help="All processes of this cgroup and of those below it. May be repeated.",
-)
+@group_options
 @click.option(
     "--listen",
     metavar="ADDRESS:PORT",
@@ -80,15 +72,8 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
         from arenascope.exporter.metrics import MetricsPage  # noqa: PLC0415
         from arenascope.exporter.server import parse_address, serving  # noqa: PLC0415
     from arenascope.watch.loop import Bell  # noqa: PLC0415
-    from arenascope.watch.process_group import Together  # noqa: PLC0415
 
-    groups = [
-        *(group_of(pid, None, None) for pid in pids),
-        *(group_of(None, name, None) for name in names),
-        *(group_of(None, None, cgroup) for cgroup in cgroups),
-    ]
-    if not groups:
-        raise click.UsageError("give a PID, --command or --cgroup")
+    group = group_of(pids, names, cgroups)
     address = parse_address(listen)
     if address is None:
         raise click.UsageError(f"--listen {listen} is no address: write 127.0.0.1:9764 or [::1]:9764")
@@ -97,7 +82,7 @@ def exporter(  # noqa: PLR0913, PLR0917 - one for each option
             f"other machines can reach {address}, and read the names and sizes of processes: use 127.0.0.1, or add "
             "--public"
         )
-    poller = Poller(Together(groups), How(mode, max_pause), processes, say)
+    poller = Poller(group, How(mode, max_pause), processes, say)
     page = MetricsPage(lambda: poller.board, arenas)
     with Bell().listening() as bell, arenadump_server.serving(say), serving(address, page) as served:
         say(f"serving http://{served}/metrics")

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Final
 
 import click
 
@@ -23,12 +24,16 @@ from arenascope.cli.options import (
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.version import version
-from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Watched
+from arenascope.watch.process_group import OfCgroup, OfCommand, OfPid, Together, Watched
 from arenascope.watch.triggers import When, parse_when
 from arenascope.wire.how import How
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arenascope.api import Mode
+    from arenascope.timeline.reader import Timeline
+    from arenascope.timeline.suspects import Suspect
 
 LEAST: Final = 1 << 20
 LEAST_SHARE, MOST_SHARE = 0.1, 100  # per cent
@@ -61,10 +66,23 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
     return made
 
 
+def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which processes a command is about."""
+    repeated = "May be repeated."
+    cgroups = f"All processes of this cgroup and of those below it. {repeated}"
+    for option in (
+        click.option("--cgroup", "cgroups", metavar="PATH", multiple=True, help=cgroups),
+        click.option(
+            "--command", "names", metavar="NAME", multiple=True, help=f"All processes of this name. {repeated}"
+        ),
+        click.argument("pids", metavar="[PID]...", nargs=-1),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.argument("pid", required=False)
-@click.option("--command", "name", metavar="NAME", help="Watch all processes of this name.")
-@click.option("--cgroup", metavar="PATH", help="Watch all processes of this cgroup and of those below it.")
+@group_options
 @click.option("-o", "--output", metavar="FILE", required=True, help="The timeline to write, or to go on with.")
 @click.option(
     "--every",
@@ -122,9 +140,9 @@ def _read_when(_: click.Context, __: click.Parameter, value: str | None) -> tupl
 @mode_option
 @max_pause_option
 def watch(  # noqa: PLR0913, PLR0917 - one for each option
-    pid: str | None,
-    name: str | None,
-    cgroup: str | None,
+    pids: tuple[str, ...],
+    names: tuple[str, ...],
+    cgroups: tuple[str, ...],
     output: str,
     every: float,
     lasting: float | None,
@@ -144,28 +162,27 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
 
     A snapshot every 10 seconds, or less often where it would cost more than --budget allows. With --graph or
     --objects, as many snapshots read all memory as half of this pays for. A process that is started again goes on as
-    the next generation. Forks and workers are one group. Ctrl-C ends the watch.
+    the next generation. Forks and workers are one group. A line for each process of it is printed when leak suspects
+    can be known, when there is a new one, and at the end. Ctrl-C ends the watch.
     """
     from arenascope.timeline.store import TimelineStore  # noqa: PLC0415
+    from arenascope.watch.budget import FIRST_SHARE, Budget  # noqa: PLC0415
     from arenascope.watch.dump_directory import DumpFolder  # noqa: PLC0415 - the commands of a dump need no SQLite
     from arenascope.watch.dump_triggered import TriggeredDumps  # noqa: PLC0415
-    from arenascope.watch.loop import FIRST_SHARE, Bell, Budget, Watch, boot_id  # noqa: PLC0415
+    from arenascope.watch.loop import Bell, Watch, boot_id  # noqa: PLC0415
+    from arenascope.watch.suspect_checks import SuspectChecks  # noqa: PLC0415
     from arenascope.watch.triggers import Triggers  # noqa: PLC0415
     from arenascope.wire.arenadump_server import serving  # noqa: PLC0415
 
-    given = [each for each in (pid, name, cgroup) if each is not None]
-    if len(given) != 1:
-        raise click.UsageError("give one of PID, --command and --cgroup")
-    group = group_of(pid, name, cgroup)
-    what = f"process {pid}" if pid else f"command {name}" if name else f"cgroup {cgroup}"
-    about = {"watched": what, "arenascope": version(), "mode": mode, "max_pause": max_pause}
+    group = group_of(pids, names, cgroups)
+    about = {"watched": _watched(pids, names, cgroups), "arenascope": version(), "mode": mode, "max_pause": max_pause}
     if graph or objects:
         about["read"] = "all memory"
     how = How(mode, max_pause)
     if dumps and not dump_at:
         raise click.UsageError("--dumps needs --dump-at, which says when")
-    if pid and dump_at and any(when.kind == "allocated" for when in dump_at):
-        _refuse_unprofiled(pid, mode, max_pause)
+    if len(pids) == 1 and not (names or cgroups) and dump_at and any(when.kind == "allocated" for when in dump_at):
+        _refuse_unprofiled(pids[0], mode, max_pause)
     with ExitStack() as closing:
         bell = closing.enter_context(Bell().listening())
         closing.enter_context(serving(say))
@@ -178,7 +195,19 @@ def watch(  # noqa: PLR0913, PLR0917 - one for each option
         closing.callback(store.close)
         deep = how._replace(graph=graph, objects=objects) if graph or objects else None
         spend = Budget(budget, FIRST_SHARE if budget is None else None)
-        return Watch(store, group, how, say, triggered, deep, spend).run(every, lasting, bell)
+        checks = SuspectChecks(store, partial(_show_members, output), say)
+        code = Watch(store, group, how, say, triggered, deep, spend, checks).run(every, lasting, bell)
+        checks.search(anyway=True)
+        return code
+
+
+def _show_members(file: str, timeline: Timeline, found: Sequence[Suspect]) -> None:
+    """A line for each process, at once."""
+    from arenascope.render.members import render_members  # noqa: PLC0415
+    from arenascope.render.terminal import console  # noqa: PLC0415
+
+    with suppress(OSError):  # as say() does
+        console().print(render_members(timeline, found, file), crop=False, soft_wrap=True)
 
 
 def _refuse_unprofiled(pid: str, mode: Mode, max_pause: str) -> None:
@@ -190,13 +219,20 @@ def _refuse_unprofiled(pid: str, mode: Mode, max_pause: str) -> None:
         raise ArenascopeError(Code.UNSUPPORTED, f"allocated=: the profile of process {pid} takes no samples")
 
 
-def group_of(pid: str | None, name: str | None, cgroup: str | None) -> Watched:
-    """The processes that an option names: one of the three is given. ArenascopeError: there is no such process."""
-    if name is not None:
-        return OfCommand(name)
-    if cgroup is not None:
-        return OfCgroup(cgroup)
-    return OfPid(process_named(pid or "", "watch"))
+def group_of(pids: Sequence[str], names: Sequence[str], cgroups: Sequence[str]) -> Watched:
+    """The processes that the options name. ArenascopeError: there is no such process. UsageError: they name none."""
+    processes = (OfPid(process_named(pid, "watch")) for pid in pids)
+    groups = [*processes, *map(OfCommand, names), *map(OfCgroup, cgroups)]
+    if not groups:
+        raise click.UsageError("give a PID, --command or --cgroup")
+    return Together(groups)
+
+
+def _watched(pids: Sequence[str], names: Sequence[str], cgroups: Sequence[str]) -> str:
+    """The same in words."""
+    kinds = (("process", "processes", pids), ("command", "commands", names), ("cgroup", "cgroups", cgroups))
+    named = [(one if len(given) == 1 else several, given) for one, several, given in kinds if given]
+    return "; ".join(f"{kind} {', '.join(given)}" for kind, given in named)
 
 
 def say(line: str) -> None:
@@ -216,6 +252,7 @@ def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     from dataclasses import replace  # noqa: PLC0415
 
     from arenascope.humanize import json_text  # noqa: PLC0415
+    from arenascope.render.members import render_members  # noqa: PLC0415
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
     from arenascope.render.timeline import render_timeline  # noqa: PLC0415
@@ -231,4 +268,7 @@ def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
     else:
         out = console()
         out.print(render_timeline(held, os.stat(file).st_size, lines), crop=False)  # noqa: PTH116 - as it was typed
-        out.print(render_suspects(held, suspects_of(file, held), snapshots_with_groups(file)), soft_wrap=True)
+        found = suspects_of(file, held)
+        if held.polls:
+            out.print(render_members(held, found), crop=False)
+        out.print(render_suspects(held, found, snapshots_with_groups(file)), soft_wrap=True)

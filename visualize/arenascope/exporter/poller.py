@@ -14,7 +14,8 @@ from arenascope.errors import ArenascopeError, Code
 from arenascope.exporter.agent_policies import Agents
 from arenascope.findings import Facts, judge
 from arenascope.humanize import printable
-from arenascope.watch.loop import LOST, SHARE, Pace
+from arenascope.watch.budget import SHARE, Pace
+from arenascope.watch.loop import LOST
 from arenascope.watch.poll import spent, still, summary_of
 
 if TYPE_CHECKING:

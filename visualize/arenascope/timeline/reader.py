@@ -95,11 +95,17 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
         raise ArenascopeError(Code.NO_TARGET, f"cannot open '{path}': there is no such file")
     if not is_timeline(path):
         raise ArenascopeError(Code.BAD_INPUT, f"'{path}' is not a timeline of arenascope watch")
+    with damage_reported(path), closing(_connect(untouchable(path))) as db:
+        check_version(db, path)
+        check_schema(db)
+        yield db
+
+
+@contextmanager
+def damage_reported(path: str) -> Iterator[None]:
+    """ArenascopeError: what is read of the file meanwhile is damaged."""
     try:
-        with closing(_connect(untouchable(path))) as db:
-            check_version(db, path)
-            check_schema(db)
-            yield db
+        yield
     except sqlite3.Error as error:
         raise ArenascopeError(Code.BAD_INPUT, f"'{path}' cannot be read: {error}") from error
     except DAMAGED as error:
@@ -220,18 +226,23 @@ def findings_of(path: str) -> dict[int, dict[str, int | None]]:
 
 
 def bodies(path: str, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What is kept of each of these snapshots (None: of all) but its pages, by the snapshot's id.
-
-    Each frame is read once.
-    """
+    """What is kept of each of these snapshots (None: of all) but its pages, by the snapshot's id."""
     with opened(path) as db:
-        last, base = None, delta_codec.Frame({}, None)
-        for snapshot, frame, body in select(db, "snapshots", ("id", "frame", "body"), "ORDER BY frame, id"):
-            if snapshots is not None and snapshot not in snapshots:
-                continue
-            if frame != last:
-                last, base = frame, frame_of(db, frame, with_pages=False)
-            yield snapshot, delta_codec.unpack_body(body, base)
+        yield from bodies_in(db, snapshots)
+
+
+def bodies_in(
+    db: sqlite3.Connection, snapshots: Collection[int] | None = None, process: int | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Likewise, of a file that is open. `process`: whose they are. Each frame is read once."""
+    last, base = None, delta_codec.Frame({}, None)
+    those, values = ("", ()) if process is None else ("WHERE process = ? ", (process,))
+    for snapshot, frame, body in select(db, "snapshots", ("id", "frame", "body"), f"{those}ORDER BY frame, id", values):
+        if snapshots is not None and snapshot not in snapshots:
+            continue
+        if frame != last:
+            last, base = frame, frame_of(db, frame, with_pages=False)
+        yield snapshot, delta_codec.unpack_body(body, base)
 
 
 def groups_of(path: str, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -242,7 +253,7 @@ def groups_of(path: str, snapshots: Collection[int] | None = None) -> Iterator[t
 
 def groups_in(db: sqlite3.Connection, snapshots: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Likewise, of a file that is open."""
-    for snapshot in _with_groups(db):
+    for snapshot in with_groups(db):
         if snapshots is None or snapshot in snapshots:
             for (body,) in select(db, "groups", ("body",), "WHERE snapshot = ?", (snapshot,)):
                 yield snapshot, unpacked(body)
@@ -251,10 +262,10 @@ def groups_in(db: sqlite3.Connection, snapshots: Collection[int] | None = None) 
 def snapshots_with_groups(path: str) -> set[int]:
     """The snapshots that have types, owners or objects, by id."""
     with opened(path) as db:
-        return set(_with_groups(db))
+        return set(with_groups(db))
 
 
-def _with_groups(db: sqlite3.Connection) -> list[int]:
+def with_groups(db: sqlite3.Connection) -> list[int]:
     """The snapshots that have some."""
     return [snapshot for (snapshot,) in select(db, "groups", ("snapshot",), "ORDER BY snapshot")]
 

@@ -337,6 +337,15 @@ class TimelineStore:
             )
             self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process FROM frames)")
 
+    @contextmanager
+    def view(self) -> Iterator[sqlite3.Connection]:
+        """The file to read in, which nobody may open a second time: that would take SQLite's locks away."""
+        try:
+            yield self._db
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
     def forget(self, alive: set[Identity]) -> None:
         """Processes that have ended need no base any more."""
         self._bases = {identity: base for identity, base in self._bases.items() if identity in alive}

@@ -12,11 +12,12 @@ import numpy as np
 
 from arenascope.humanize import size as size_words
 from arenascope.rows import RESIDENT
-from arenascope.timeline.reader import bodies, groups_of, snapshots_with_groups
+from arenascope.timeline.reader import bodies_in, groups_in, opened, with_groups
 from arenascope.timeline.trend import LEAST_SNAPSHOTS, trend_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from sqlite3 import Connection
 
     from numpy.typing import NDArray
 
@@ -111,21 +112,21 @@ class Strand(NamedTuple):
     series: Mapping[Key, Floats]
 
 
-def histories(path: str, timeline: Timeline) -> Iterator[History]:
-    """One for each process with snapshots enough."""
+def histories(db: Connection, timeline: Timeline) -> Iterator[History]:
+    """One for each process with snapshots enough. `db`: the timeline's file."""
     of: dict[int, list[SnapshotRow]] = {}
     for poll in timeline.polls:
         for snapshot in poll.snapshots:
             of.setdefault(snapshot.process, []).append(snapshot)
-    deep = snapshots_with_groups(path)
+    deep = set(with_groups(db))
     ended = ended_processes(timeline)
     for process in timeline.processes:
         snapshots = _chosen(of.get(process.id, []))
         if len(snapshots) >= LEAST_SNAPSHOTS:
-            held = dict(bodies(path, {snapshot.id for snapshot in snapshots}))
+            held = dict(bodies_in(db, {snapshot.id for snapshot in snapshots}, process.id))
             there = [snapshot for snapshot in snapshots if snapshot.id in held]  # others were thinned out meanwhile
             named = _chosen([snapshot for snapshot in of[process.id] if snapshot.id in deep])
-            groups = dict(groups_of(path, {snapshot.id for snapshot in named}))
+            groups = dict(groups_in(db, {snapshot.id for snapshot in named}))
             yield History(
                 process,
                 there,
@@ -157,7 +158,8 @@ def _chosen(snapshots: list[SnapshotRow]) -> list[SnapshotRow]:
 
 def suspects_of(path: str, timeline: Timeline) -> list[Suspect]:
     """Those of a file. `timeline`: what was read of it."""
-    return suspects(histories(path, timeline))
+    with opened(path) as db:
+        return suspects(histories(db, timeline))
 
 
 def suspects(histories: Iterable[History]) -> list[Suspect]:

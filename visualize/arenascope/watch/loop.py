@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
-from arenascope.humanize import duration, span
+from arenascope.humanize import span
 from arenascope.profiles.site_digest import Stacks
 from arenascope.signals import waking
 from arenascope.timeline.store import NoRoomError, Poll
 from arenascope.timeline.trend import LEAST_SNAPSHOTS
+from arenascope.watch.budget import DEEP_PART, FIRST, Budget, Costs, Deep, Pace, suspect_words
 from arenascope.watch.poll import spent, take
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from arenascope.watch.dump_triggered import TriggeredDumps
     from arenascope.watch.kernel_events import Alarms
     from arenascope.watch.process_group import Watched
+    from arenascope.watch.suspect_checks import SuspectChecks
     from arenascope.wire.dump import Dump
     from arenascope.wire.how import How
     from arenascope.wire.summary import Summary
@@ -33,11 +35,7 @@ if TYPE_CHECKING:
 POLL: Final = 1.0  # seconds between two questions whether a limit is met
 LONGEST: Final = 86400.0  # seconds that one wait lasts
 POLL_SHARE: Final = 0.001  # of a processor, that these questions cost at most
-SHARE: Final = 0.005  # of a processor
-FIRST_SHARE: Final = 0.05  # in the first minutes of a watch, when somebody waits for what it says
-FIRST: Final = 300.0  # seconds
 MOST: Final = 64  # processes of a poll: the largest
-ANNOUNCED: Final = 1.5  # the interval is said again when it has changed by this factor
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 LOST: Final = (Code.TARGET_GONE, Code.NO_TARGET)
 
@@ -85,78 +83,6 @@ class Bell:
                 alarms.heard(woke)
 
 
-class Budget:
-    """The part of a processor that a watch may take."""
-
-    def __init__(self, share: float | None = None, first: float | None = None) -> None:
-        """`share`: None for SHARE. `first`: the part in the first minutes; None: no other."""
-        self._share = share
-        self._first = first
-        self._begun = time.monotonic()
-
-    @property
-    def begins(self) -> bool:
-        """Whether these are the first minutes."""
-        return self._first is not None and time.monotonic() < self._begun + FIRST
-
-    @property
-    def share(self) -> float:
-        """The part now."""
-        share = SHARE if self._share is None else self._share
-        return max(share, self._first or 0.0) if self.begins else share
-
-
-class Pace:
-    """Tells the user when polls come less often than was asked for, and why."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        """`say`: tells the user a line."""
-        self._say: Final = say
-        self._announced = 0.0
-
-    def tell(self, every: float, interval: float, cost: float, share: float = SHARE, more: str = "") -> None:
-        """After a poll that cost so much processor time, in seconds. `share`: of a processor, that polls may cost.
-
-        `more`: what else is said of a longer interval.
-        """
-        announced = self._announced or every
-        if interval > announced * ANNOUNCED or interval < announced / ANNOUNCED:
-            self._announced = interval
-            words = f"a poll costs {duration(cost * 1000)} of processor time: one in {span(interval)}"
-            below = f", and not in {span(every)}, to stay below {100 * share:g} % of a processor"
-            self._say(words + (below + more if interval > every else ", as was asked for"))
-
-
-class Deep:
-    """When a poll reads all memory, for types and owners: as often as half of the share pays for what this adds."""
-
-    def __init__(self, how: How, say: Callable[[str], None]) -> None:
-        """`how`: of such a snapshot. `say`: tells the user a line."""
-        self.how: Final = how
-        self.usual: float | None = None  # what a poll without it costs, seconds
-        self._say: Final = say
-        self._due = 0.0
-        self._announced = 0.0
-
-    def now(self) -> bool:
-        """Whether it is time for one. The first poll is none: it tells what a poll costs without."""
-        return self.usual is not None and time.monotonic() >= self._due
-
-    def plan(self, begun: float, added: float, share: float, interval: float) -> None:
-        """The next one is so late that this one, which began at `begun`, cost this share of a processor at most.
-
-        `added`: processor time, beside that of a usual poll.
-        """
-        every = max(added, 0.0) / share
-        self._due = begun + every
-        every = max(every, interval)
-        if every > self._announced * ANNOUNCED or every < self._announced / ANNOUNCED:
-            self._announced = every
-            words = f"types and owners cost {duration(added * 1000)} of processor time more: "
-            suspects = f"; a suspect among them takes {LEAST_SNAPSHOTS}, so {span(LEAST_SNAPSHOTS * every)}"
-            self._say(words + ("in each poll" if every <= interval else f"once in {span(every)}") + suspects)
-
-
 class Watch:
     """Polls until somebody says stop."""
 
@@ -169,12 +95,14 @@ class Watch:
         triggered: TriggeredDumps | None = None,
         deep: How | None = None,
         budget: Budget | None = None,
+        checks: SuspectChecks | None = None,
     ) -> None:
-        """`say`: tells the user a line. `triggered`: keeps dumps.
+        """`say`: tells the user a line. `triggered`: keeps dumps. `checks`: searches for leak suspects.
 
         `deep`: how to take snapshots that read all memory, which come less often.
         """
         self._budget = budget or Budget()
+        self._checks = checks
         self.store, self.group, self.how, self.say, self.triggered = store, group, how, say, triggered
         self.deep = Deep(deep, say) if deep else None
         self.generation, self.before = store.last()
@@ -235,7 +163,7 @@ class Watch:
         if len(members) > MOST:
             says.append(f"only the {MOST} largest of {len(members)} processes have a snapshot")
         cost = spent() - begun
-        interval = self._interval(every, self._usual(cost + self._storing, deep))
+        interval = self._costs(every, self._usual(cost + self._storing, deep)).interval(self._budget.share)
         if taken or (self.before and not members):
             self._number({snapshot.member.identity for snapshot in taken})
             now = time.time_ns()
@@ -247,28 +175,33 @@ class Watch:
             self._once("no process of that kind runs: waiting for one")
         self._storing = spent() - begun - cost
         usual = self._usual(cost + self._storing, deep)
-        interval = self._interval(every, usual)
+        costs = self._costs(every, usual, cost + self._storing - usual)
+        interval = costs.interval(self._budget.share)
         if deep:
-            deep.plan(started, cost + self._storing - usual, self._budget.share - usual / interval, interval)
+            deep.plan(started, costs, self._budget)
         elif self.deep and taken:
             self.deep.usual = usual
-        self._pace.tell(every, interval, usual, self._share, self._words_of_budget(interval))
-        return interval
+        self._announce(costs)
+        searched = spent()
+        if self._checks and taken:
+            self._checks.after_poll(self._budget.share)
+        return interval + (spent() - searched) / self._budget.share
 
-    @property
-    def _share(self) -> float:
-        """Returns the share of a processor that polls without types and owners may cost."""
-        return self._budget.share / 2 if self.deep else self._budget.share
+    def _costs(self, every: float, usual: float, added: float = 0.0) -> Costs:
+        return Costs(every, usual, deep=self.deep is not None, added=max(added, 0.0))
 
-    def _words_of_budget(self, interval: float) -> str:
-        """How long that holds, how to change it, and when the first leak suspect can be known."""
-        first = f" in the first {span(FIRST)}" if self._budget.begins else ""
-        return (
-            f"{first} (--budget); a leak suspect takes {LEAST_SNAPSHOTS} polls, so {span(LEAST_SNAPSHOTS * interval)}"
-        )
+    def _announce(self, costs: Costs) -> None:
+        """How often there is a poll, and when a leak suspect can be known. The first poll costs more than others."""
 
-    def _interval(self, every: float, cost: float) -> float:
-        return max(every, cost / self._share)
+        def more() -> str:
+            first = f" in the first {span(FIRST)}" if self._budget.begins and interval > costs.every else ""
+            when = suspect_words(self._budget, costs, costs.interval, self.polls)
+            return f"{first}; a leak suspect takes {LEAST_SNAPSHOTS} polls: {when}"
+
+        share = self._budget.share
+        interval = costs.interval(share)
+        part = share * DEEP_PART if self.deep else share
+        self._pace.tell(costs.every, interval, costs.usual, part, more, anyway=self.polls > 1)
 
     @staticmethod
     def _usual(cost: float, deep: Deep | None) -> float:

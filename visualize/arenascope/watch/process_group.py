@@ -46,14 +46,14 @@ class Watched:
 
     def __init__(self) -> None:
         """Nobody is known yet."""
-        self._met: set[Identity] = set()
+        self.met: set[Identity] = set()
 
     def members(self) -> list[Process]:
         """The processes of now, the largest first. The clone that somebody's snapshot reads is none of them."""
         without = self.choose_without_scan()
         chosen = self.choose(all_processes()) if without is None else without
-        found = [each for each in chosen if each.identity in self._met or _is_new(each)]
-        self._met = {each.identity for each in found}
+        found = [each for each in chosen if each.identity in self.met or _is_new(each)]
+        self.met = {each.identity for each in found}
         return sorted(found, key=lambda each: (-each.rss, each.pid))
 
     def choose(self, everything: dict[int, Process]) -> Iterable[Process]:
@@ -119,7 +119,7 @@ class OfPid(Watched):
     def __init__(self, first: Process) -> None:
         """`first`: what the user has named."""
         super().__init__()
-        self._met.add(first.identity)  # it may be inspected just now
+        self.met.add(first.identity)  # it may be inspected just now
         self.exe: Final = first.exe
         self.cmdline: Final = first.cmdline
         self.uid: Final = first.uid
@@ -160,10 +160,21 @@ class Together(Watched):
         """`groups`: the groups."""
         super().__init__()
         self.groups: Final = groups
+        self.met.update(*(group.met for group in groups))
 
     def choose(self, everything: dict[int, Process]) -> Iterable[Process]:
         """Those of any of the groups."""
         return {each.pid: each for group in self.groups for each in group.choose(everything)}.values()
+
+    def choose_without_scan(self) -> Iterable[Process] | None:
+        """Likewise, where no group needs a scan."""
+        found: dict[int, Process] = {}
+        for group in self.groups:
+            chosen = group.choose_without_scan()
+            if chosen is None:
+                return None
+            found.update({each.pid: each for each in chosen})
+        return found.values()
 
 
 def _descendants(everything: dict[int, Process], of: set[int], is_one: Callable[[Process], bool]) -> set[int]:

@@ -29,7 +29,7 @@ from arenascope.report.timeline.series import known
 from arenascope.timeline.reader import digest_of_snapshot, opened, read_from, snapshots_with_groups
 from arenascope.timeline.snapshot_bodies import Details
 from arenascope.timeline.suspect_text import evidence, names_words, none_words, process_words, rate_words
-from arenascope.timeline.suspects import histories, suspects
+from arenascope.timeline.suspects import suspects_of
 from arenascope.version import version
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _page(path: str, timeline: Timeline, details: Details) -> Page:
     sizes = [int(line.key) for table in grown.tables if _by_size(table) for line in table.lines]
     stacks = [line.key for table in grown.tables if table.kind == SITES for line in table.lines]
     held = timeline_series.detail(course, details, arenas, sizes, stacks)
-    found_suspects = suspects(histories(path, timeline))
+    found_suspects = suspects_of(path, timeline)
     found = timeline_series.findings(course, held)
     shown = [Shown(generation, snapshots) for generation, snapshots in course.leaders.items()]
     drawn = reels(details, shown)
