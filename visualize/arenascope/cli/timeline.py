@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from arenascope.cli.watch import timeline as show
+from arenascope import api
 
 
 class OfFile(click.Group):
@@ -25,7 +27,36 @@ def timeline() -> None:
     """
 
 
-timeline.add_command(show, "show")
+@timeline.command()
+@click.argument("file")
+@click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N polls.")
+@click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema timeline): every poll.")
+def show(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
+    """Show the rows over time, a line for each process, and the leak suspects."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from arenascope.humanize import json_text  # noqa: PLC0415
+    from arenascope.render.members import render_members  # noqa: PLC0415
+    from arenascope.render.suspects import render_suspects  # noqa: PLC0415
+    from arenascope.render.terminal import console  # noqa: PLC0415
+    from arenascope.render.timeline import render_timeline  # noqa: PLC0415
+    from arenascope.timeline.reader import findings_of, snapshots_with_groups  # noqa: PLC0415
+    from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
+    from arenascope.timeline.timeline_json import to_json  # noqa: PLC0415
+
+    held = api.read_timeline(file)
+    if last is not None:
+        held = replace(held, polls=held.polls[-last:])
+    if as_json:
+        click.echo(json_text(to_json(held, findings_of(file))))
+        return
+    out = console()
+    out.print(render_timeline(held, os.stat(file).st_size, lines), crop=False)  # noqa: PTH116 - as it was typed
+    found = suspects_of(file, held)
+    if held.polls:
+        out.print(render_members(held, found), crop=False)
+    out.print(render_suspects(held, found, snapshots_with_groups(file)), soft_wrap=True)
 
 
 @timeline.command()
@@ -39,11 +70,11 @@ def suspects(file: str, *, as_json: bool) -> None:
     from arenascope.humanize import json_text  # noqa: PLC0415
     from arenascope.render.suspects import render_suspects  # noqa: PLC0415
     from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.timeline.reader import read, snapshots_with_groups  # noqa: PLC0415
+    from arenascope.timeline.reader import snapshots_with_groups  # noqa: PLC0415
     from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
     from arenascope.timeline.timeline_json import suspects_json  # noqa: PLC0415
 
-    held = read(file)
+    held = api.read_timeline(file)
     found = suspects_of(file, held)
     if as_json:
         click.echo(json_text(suspects_json(held, found)))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from contextlib import ExitStack, suppress
@@ -240,35 +239,3 @@ def say(line: str) -> None:
     with suppress(OSError):  # a log on a disk that is full: the snapshots go on
         click.echo(f"arenascope: {printable(line)}", err=True)  # names of processes are in it
         sys.stderr.flush()
-
-
-@click.command()
-@click.argument("file")
-@click.option("--last", metavar="N", type=click.IntRange(1), help="Only the last N polls.")
-@click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema timeline): every poll.")
-def timeline(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
-    """Show the rows over time, and the leak suspects."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    from arenascope.humanize import json_text  # noqa: PLC0415
-    from arenascope.render.members import render_members  # noqa: PLC0415
-    from arenascope.render.suspects import render_suspects  # noqa: PLC0415
-    from arenascope.render.terminal import console  # noqa: PLC0415
-    from arenascope.render.timeline import render_timeline  # noqa: PLC0415
-    from arenascope.timeline.reader import findings_of, read, snapshots_with_groups  # noqa: PLC0415
-    from arenascope.timeline.suspects import suspects_of  # noqa: PLC0415
-    from arenascope.timeline.timeline_json import to_json  # noqa: PLC0415
-
-    held = read(file)
-    if last is not None:
-        held = replace(held, polls=held.polls[-last:])
-    if as_json:
-        click.echo(json_text(to_json(held, findings_of(file))))
-    else:
-        out = console()
-        out.print(render_timeline(held, os.stat(file).st_size, lines), crop=False)  # noqa: PTH116 - as it was typed
-        found = suspects_of(file, held)
-        if held.polls:
-            out.print(render_members(held, found), crop=False)
-        out.print(render_suspects(held, found, snapshots_with_groups(file)), soft_wrap=True)

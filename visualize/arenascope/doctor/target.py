@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from arenascope import api
 from arenascope.coverage import total
 from arenascope.doctor.check import Check, Status
 from arenascope.elf import build_id
 from arenascope.errors import ArenascopeError, Code
 from arenascope.processes import files_of
-from arenascope.wire import commands
-from arenascope.wire.summary import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ def checks(*, can_run: bool) -> Iterator[Check]:
             yield Check("inspection", Status.MISSING, "not tried: arenadump is missing", basic=True)
         else:
             try:
-                summary = parse(commands.summary(str(pid)))
+                summary = api.summary(pid).facts
             except ArenascopeError as error:
                 yield _refused(error)
             else:

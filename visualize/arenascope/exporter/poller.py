@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.errors import ArenascopeError, Code
 from arenascope.exporter.agent_policies import Agents
-from arenascope.findings import Facts, judge
-from arenascope.humanize import printable
+from arenascope.findings import bytes_by_rule
 from arenascope.watch.budget import SHARE, Pace
 from arenascope.watch.loop import LOST
+from arenascope.watch.once import Once
 from arenascope.watch.poll import spent, still, summary_of
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def inspect(process: Process, how: How) -> Latest | None:
     summary = summary_of(process, how)
     if summary is None:
         return None
-    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
-    return Latest(process, summary, findings, time.time())
+    return Latest(process, summary, bytes_by_rule(summary), time.time())
 
 
 class Poller:
@@ -83,7 +82,7 @@ class Poller:
         self.say: Final = say
         self.board = Board()
         self._agents: Final = Agents()
-        self._said: set[str] = set()
+        self._once: Final = Once(say)
         self._pace: Final = Pace(say)
 
     def run(self, every: float, bell: Bell) -> None:
@@ -137,17 +136,9 @@ class Poller:
         """With one more of that reason, unless the process has only ended."""
         if error.code in LOST or not still(process):
             return failures
-        self._once(f"{what}: {str(error).splitlines()[0]}")
+        self._once.tell(f"{what}: {str(error).splitlines()[0]}")
         reason = _reason(error.code)
         return {**failures, reason: failures.get(reason, 0) + 1}
-
-    def _once(self, text: str) -> None:
-        if text not in self._said and len(self._said) < MOST_SAID:
-            self._said.add(text)
-            self.say(printable(text))
-
-
-MOST_SAID: Final = 1000  # lines about snapshots that failed: an exporter runs for months
 
 
 def _reason(code: int) -> str:

@@ -9,7 +9,7 @@ acts on it. The next step for Go is the exception: the process is asked where it
 
 from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import Facts
-from arenascope.findings.verdict import RULES, Verdict, judge, to_json
+from arenascope.findings.verdict import RULES, Verdict, bytes_by_rule, judge, to_json
 from arenascope.wire.summary.findings import Step
 
-__all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "judge", "to_json"]
+__all__ = ["RULES", "Facts", "Finding", "Rank", "Step", "Verdict", "bytes_by_rule", "judge", "to_json"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Final, NamedTuple, Optional
 
 from arenascope.findings import caveats, free_memory, in_use, runtimes
-from arenascope.findings.inputs import LARGE
+from arenascope.findings.inputs import LARGE, Facts
 from arenascope.findings.next_steps import of_growth
 from arenascope.humanize import plural, size
 from arenascope.wire.json_encode import encode
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arenascope.findings.finding import Finding
-    from arenascope.findings.inputs import Facts
+    from arenascope.wire.summary import Summary
     from arenascope.wire.summary.findings import Step
 
 TINY: Final = 0.01
@@ -63,6 +63,11 @@ def judge(facts: Facts) -> Verdict:
     findings.sort(key=lambda finding: (finding.rank, -(finding.bytes or 0)))
     findings = [_with_a_step(facts, finding) if finding == findings[0] else finding for finding in findings]
     return Verdict(_lead(facts), _steps_once(findings), list(_caveats(facts)))
+
+
+def bytes_by_rule(summary: Summary) -> dict[str, int | None]:
+    """The bytes of each finding, by its rule. No next step is searched for."""
+    return {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
 
 
 def _found(facts: Facts, rule: Rule) -> Finding | None:

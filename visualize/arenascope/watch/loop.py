@@ -17,6 +17,7 @@ from arenascope.signals import waking
 from arenascope.timeline.store import NoRoomError, Poll
 from arenascope.timeline.trend import LEAST_SNAPSHOTS
 from arenascope.watch.budget import DEEP_PART, FIRST, Budget, Costs, Deep, Pace, suspect_words
+from arenascope.watch.once import Once
 from arenascope.watch.poll import spent, take
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Watch:
         self.missed = 0
         self.polls = 0
         self._pace = Pace(say)
-        self._said: set[str] = set()
+        self._once: Final = Once(say)
         self._members: Sequence[Process] = ()  # that had a snapshot in the last poll
         self._poll = POLL
         self._rest = 0.0
@@ -172,7 +173,7 @@ class Watch:
                 Poll(now, self.generation, len(members), round(cost * 1e6), round(interval * 1000), words, taken)
             )
         elif not members:
-            self._once("no process of that kind runs: waiting for one")
+            self._once.tell("no process of that kind runs: waiting for one")
         self._storing = spent() - begun - cost
         usual = self._usual(cost + self._storing, deep)
         costs = self._costs(every, usual, cost + self._storing - usual)
@@ -225,7 +226,7 @@ class Watch:
                     raise
                 text = f"no snapshot of process {process.pid}: {str(error).splitlines()[0]}"
                 says.append(text)
-                self._once(text)
+                self._once.tell(text)
                 continue
             if snapshot:
                 taken.append(snapshot)
@@ -247,7 +248,7 @@ class Watch:
                     raise
                 text = f"no types and owners of process {process.pid}: {str(error).splitlines()[0]}"
                 says.append(text)
-                self._once(text)
+                self._once.tell(text)
         return take(process, self.how, keep, self.sites)
 
     def _number(self, alive: set[Identity]) -> None:
@@ -270,7 +271,7 @@ class Watch:
             self.polls += 1
             return
         self.missed += 1
-        self._once(f"{problem}: this poll is not kept; those before it are")
+        self._once.tell(f"{problem}: this poll is not kept; those before it are")
 
     def _add(self, poll: Poll) -> NoRoomError | None:
         try:
@@ -278,8 +279,3 @@ class Watch:
         except NoRoomError as error:
             return error
         return None
-
-    def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self.say(text)

@@ -9,13 +9,12 @@ import time
 from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Callable
 
+from arenascope import api
 from arenascope.compare import digest_of
-from arenascope.findings import Facts, judge
+from arenascope.findings import bytes_by_rule
 from arenascope.processes import process_at
 from arenascope.timeline.store import Member, Taken
 from arenascope.wire import commands
-from arenascope.wire.snapshot import take_snapshot
-from arenascope.wire.summary import parse, summarize
 
 if TYPE_CHECKING:
     from arenascope.processes import Process
@@ -40,7 +39,7 @@ def still(process: Process) -> bool:
 def summary_of(process: Process, how: How) -> Summary | None:
     """None: the process has ended, and its PID may be another's. ArenascopeError: a snapshot is not possible."""
     with redirect_stderr(io.StringIO()):  # nobody reads the remarks of each snapshot
-        summary = parse(commands.summary(str(process.pid), how))
+        summary = api.summary(process.pid, **how._asdict()).facts
     return summary if still(process) else None
 
 
@@ -56,15 +55,12 @@ def take(
     without it, none are kept.
     """
     member = Member(process.identity, process.parent, process.comm, process.exe, process.cmdline)
-    with redirect_stderr(io.StringIO()):  # the remarks of each snapshot are those of the first
-        snapshot = take_snapshot(str(process.pid), how)
-        summary = summarize(snapshot.dump, from_dump=False)
+    snapshot = api.inspect(process.pid, **how._asdict())
     if not still(process):
         return None
     if also:
-        also(process, summary, snapshot.dump)
-    digest = digest_of(snapshot.dump, summary)
+        also(process, snapshot.facts, snapshot.dump)
+    digest = digest_of(snapshot.dump, snapshot.facts)
     with redirect_stderr(io.StringIO()):
         stacks = sites.of(snapshot.dump) if sites else None
-    findings = {finding.rule: finding.bytes for finding in judge(Facts(summary, steps=False)).findings}
-    return Taken(member, digest, digest.who.time_ns or time.time_ns(), findings, stacks)
+    return Taken(member, digest, digest.who.time_ns or time.time_ns(), bytes_by_rule(snapshot.facts), stacks)
