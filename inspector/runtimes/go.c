@@ -166,7 +166,7 @@ static void add_stacks(struct go_search *s, uint64_t program)
     count_stacks(s, record);
     s->goroutines = (struct as_go_goroutines){.reads_left = AS_GO_READS};
     visit_variables(s, program, search_goroutines);
-    if (s->goroutines.table != 0 && !s->goroutines.several && s->goroutines.reads_left > 0) {
+    if (s->goroutines.length > 0 && !s->goroutines.several && s->goroutines.reads_left > 0) {
         record->goroutines = s->goroutines.count;
         record->free_goroutines = s->goroutines.free;
     }

@@ -29,10 +29,11 @@ bool as_go_stacks_find(struct as_target *t, struct as_go_heap *heap, const char 
 
 struct as_go_goroutines {
     int64_t reads_left; // for the search; AS_GO_READS at first
-    uint64_t table;     // where the table of them is; 0: it was not found
+    uint64_t length;    // of the table of them; 0: it was not found
+    uint64_t first;     // address of the first one's record
     uint64_t count;     // those that have not ended
     uint64_t free;      // records of others, which Go keeps for the next ones
-    bool several;       // several tables were found: nothing is proven
+    bool several;       // tables with different ones were found: nothing is proven
 };
 
 // Searches a range of variables for the table of all goroutines. The stack of each must be one of heap->stacks.

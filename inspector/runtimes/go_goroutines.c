@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // All goroutines: a variable of Go's (runtime.allgs) is a slice of the addresses of their records, which are never freed. A record begins
-// with where the goroutine's stack begins and ends, and leads to itself; a status says whether it has ended. (runtime/runtime2.go)
+// with where the goroutine's stack begins and ends, and leads to itself; a status says whether it has ended. While Go
+// collects garbage it has the slice twice, as it was at the beginning, too: it only grows. (runtime/runtime2.go)
 #include "runtimes/go.h"
 
 #include "runtimes/pointers.h"
@@ -81,7 +82,7 @@ static bool count_all(const struct goroutine_search *s, const struct slice *slic
                       struct as_go_goroutines *found)
 {
     uint64_t addresses[BATCH];
-    *found = (struct as_go_goroutines){.table = slice->items};
+    *found = (struct as_go_goroutines){.length = slice->length};
     for (uint64_t at = 0, count; at < slice->length; at += count) {
         if (s->out->reads_left <= 0)
             return false;
@@ -89,8 +90,21 @@ static bool count_all(const struct goroutine_search *s, const struct slice *slic
         if (!as_target_read(s->target, slice->items + at * sizeof *addresses, addresses, count * sizeof *addresses) ||
             !count_batch(s, addresses, count, status_at, found))
             return false;
+        if (at == 0)
+            found->first = addresses[0];
     }
     return found->count > 0;
+}
+
+// Takes the longest slice.
+static void take(struct as_go_goroutines *out, const struct as_go_goroutines *found)
+{
+    bool several = out->several || (out->length > 0 && out->first != found->first);
+    int64_t reads_left = out->reads_left;
+    if (found->length > out->length)
+        *out = *found;
+    out->several = several;
+    out->reads_left = reads_left;
 }
 
 static void try_slice(struct goroutine_search *s, const struct slice *slice)
@@ -100,9 +114,7 @@ static void try_slice(struct goroutine_search *s, const struct slice *slice)
         return;
     for (size_t i = 0; i < LAYOUTS; i++)
         if (count_all(s, slice, statuses[i], &found)) {
-            found.several = s->out->table != 0;
-            found.reads_left = s->out->reads_left;
-            *s->out = found;
+            take(s->out, &found);
             return;
         }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Has goroutines that wait, some of them with large stacks, and some that have ended. For each line of its input it prints what Go says of
-// its goroutines, in number, and of the memory that it has for stacks, in bytes. Go's own goroutines, and those that wait, are
-// printed at SIGQUIT.
+// its goroutines, in number, and of the memory that it has for stacks, in bytes. From the line "collect" on it collects garbage all
+// the time. Go's own goroutines, and those that wait, are printed at SIGQUIT.
 package main
 
 import (
@@ -53,6 +53,13 @@ func main() {
 	runtime.GC()
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if lines.Text() == "collect" {
+			go func() {
+				for {
+					runtime.GC()
+				}
+			}()
+		}
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		fmt.Println(runtime.NumGoroutine(), stats.StackInuse)

@@ -78,11 +78,19 @@ def test_heap_is_a_row_of_its_own(arenadump: harness.Arenadump, program: Path, m
     assert ledger["other_anon"] < 0.1 * summary["kernel"]["rss"]
 
 
-def asked(process: subprocess.Popen[str]) -> tuple[int, int]:
+def with_goroutines(go: str, folder: Path, *flags: str) -> Path:
+    program = folder / "goroutines"
+    source = programs.SOURCES / "goroutines.go"
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
+    subprocess.run([go, "build", *flags, "-o", program, source], check=True, env=environment)
+    return program
+
+
+def asked(process: subprocess.Popen[str], line: str = "") -> tuple[int, int]:
     """The number of its own goroutines and the bytes of stacks, as a program says them."""
     assert process.stdin
     assert process.stdout
-    process.stdin.write("\n")
+    process.stdin.write(f"{line}\n")
     process.stdin.flush()
     goroutines, stacks = process.stdout.readline().split()
     return int(goroutines), int(stacks)
@@ -92,11 +100,7 @@ def asked(process: subprocess.Popen[str]) -> tuple[int, int]:
 def test_stacks_and_goroutines_are_as_go_says(
     arenadump: harness.Arenadump, go: str, *, symbols: bool, tmp_path: Path
 ) -> None:
-    program = tmp_path / "goroutines"
-    flags = [] if symbols else ["-ldflags=-s -w"]
-    source = programs.SOURCES / "goroutines.go"
-    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
-    subprocess.run([go, "build", *flags, "-o", program, source], check=True, env=environment)
+    program = with_goroutines(go, tmp_path, *([] if symbols else ["-ldflags=-s -w"]))
     with (
         (tmp_path / "printed").open("w") as printed,
         subprocess.Popen(
@@ -126,6 +130,22 @@ def test_stacks_and_goroutines_are_as_go_says(
     assert own < says["count"] == len(printed_goroutines)
     # Three thousand have ended, of which Go may have used some again for its own.
     assert 2900 < says["free"] <= 3000
+
+
+def test_while_go_collects_garbage(arenadump: harness.Arenadump, go: str, tmp_path: Path) -> None:
+    """It has work buffers beside the stacks then, and a second table of goroutines."""
+    with subprocess.Popen(
+        [with_goroutines(go, tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            own, stacks = asked(process, "collect")
+            for _ in range(10):
+                (found,) = arenadump.summary(process.pid, "--mode=freeze")["runtimes"]
+                # Go's own are few, and a collection frees some stacks and takes others.
+                assert own < found["goroutines"]["count"] < own + 50
+                assert abs(found["goroutines"]["stacks"] - stacks) < MIB
+        finally:
+            process.kill()
 
 
 def test_another_release_is_unknown_and_not_zero(arenadump: harness.Arenadump, tmp_path: Path) -> None:
