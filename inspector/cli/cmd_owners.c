@@ -103,7 +103,7 @@ static void print_text(const struct shown *s)
                as_size_text(s->tree->unreached).text);
     if (s->several->bytes > least)
         print_several(s);
-    if (s->snapshot->graph.objects.blocks > 0)
+    if (s->snapshot->graph.objects.of_node)
         puts("\nObjects that an interpreter surely holds count for it alone: words of other owners' chunks\n"
              "that lead to them, too, are mostly left over, and own nothing of them.");
 }

@@ -29,10 +29,10 @@ static void add_row(struct as_not_searched *n, const struct as_view *v, uint32_t
 }
 
 // Objects of an interpreter that were not found lie in malloc's chunks, or in anonymous memory.
-static void add_unfound(struct as_not_searched *n, const struct as_view *v)
+static void add_unfound(struct as_not_searched *n, const struct as_view *v, bool python)
 {
     for (uint64_t i = 0; i < v->runtime_count; i++)
-        if (v->runtimes[i].kind == AS_RUNTIME_CPYTHON && v->runtimes[i].state == AS_REGIONS_UNPROVEN &&
+        if (v->runtimes[i].kind == AS_RUNTIME_CPYTHON && v->runtimes[i].state == AS_REGIONS_UNPROVEN && !python &&
             n->unfound_count == 0)
             n->unfound[n->unfound_count++] = "cpython";
     if (v->meta->ruby == AS_RUBY_UNPROVEN)
@@ -52,7 +52,8 @@ struct as_not_searched as_not_searched_find(const struct as_graph_snapshot *g, b
         add_row(&n, v, AS_ROW_other_anon); // where that malloc's memory must be
     if (other && n.bytes > 0)
         add_name(&n, as_malloc_kind_name(v->meta->malloc_kind));
-    add_unfound(&n, v);
+    const struct as_objects *objects = &g->graph.objects;
+    add_unfound(&n, v, objects->of_node && objects->evidence == AS_OBJECTS_OF_PYTHON);
     // What was not found may be of any size. In a core all numbers may be unknown, of memory that nobody has, too.
     n.larger = n.bytes == AS_UNKNOWN ? n.count > 0 : n.bytes > n.searched;
     return n;

@@ -88,7 +88,7 @@ bool as_graph_read(void *graph, struct as_target *t, const struct as_malloc *m, 
     return recognise(g, t, err);
 }
 
-// Makes all blocks of runtimes that are not in `reached` roots of a source of their own.
+// Makes all objects of runtimes that are not in `reached` roots of a source of their own.
 static bool add_unreached(struct as_graph *g, const struct as_marks *reached, struct as_error *err)
 {
     struct as_roots *r = &g->roots;
@@ -97,7 +97,7 @@ static bool add_unreached(struct as_graph *g, const struct as_marks *reached, st
                          .kind = AS_ROOT_UNREACHED, .mapping = UINT32_MAX, .thread = UINT32_MAX, .module = UINT32_MAX}))
         return false;
     for (uint32_t node = 0; node < g->objects.nodes; node++) {
-        if (!as_object_is_block(&g->objects, node) || as_marked(reached, node))
+        if (!as_object_is_collectors(&g->objects, node) || as_marked(reached, node))
             continue;
         if (!as_vec_push(&r->list, err,
                          (struct as_root){.node = node, .source = (uint32_t)(r->sources.count - 1) & AS_MOST_SOURCES}))
@@ -109,7 +109,7 @@ static bool add_unreached(struct as_graph *g, const struct as_marks *reached, st
 bool as_graph_settle_objects(struct as_graph *g, struct as_error *err)
 {
     struct as_marks reached = {0};
-    if (g->objects.blocks == 0)
+    if (!g->objects.of_node)
         return true;
     bool ok = as_interpreter_unite(&g->interpreter, &g->roots, &g->objects, &g->edges, &g->index, err) &&
               as_marks_open(&reached, &g->index, err);

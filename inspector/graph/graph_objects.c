@@ -93,6 +93,7 @@ static bool add_type(void *context, const struct as_visited_type *type)
     o->types.items[o->types.count++] = (struct as_object_type){.name = as_strings_add(&o->names, type->name, NAME),
                                                                .collected = type->collected,
                                                                .leftovers = type->leftovers,
+                                                               .object = o->evidence == AS_OBJECTS_OF_PYTHON,
                                                                .weak_reference = type->weak_reference,
                                                                .linked = type->linked};
     o->types.items[o->types.count++] =
@@ -172,7 +173,7 @@ static bool find_chunks(struct chunk_list *large, uint64_t from, const uint64_t 
 }
 
 static bool visit_python(struct as_objects *o, struct as_target *t, const struct as_store *s, uint32_t runtime,
-                         const struct chunk_list *large, bool *known, struct as_error *err)
+                         const struct chunk_list *large, bool *known, bool *any, struct as_error *err)
 {
     struct object_search f = {.objects = o, .err = err, .first_type = (uint32_t)o->types.count};
     const struct as_object_visitor visitor = {&f, add_region, add_block, add_owned, add_type};
@@ -182,9 +183,14 @@ static bool visit_python(struct as_objects *o, struct as_target *t, const struct
         !as_cpython_visit(t, s, runtime, large->list.items, large->list.count, &visitor, &visited, err) ||
         !end_region(&f))
         return false;
+    if (!visited.known && s->runtimes.items[runtime].state != AS_REGIONS_FOUND) { // its objects are no chunks either
+        o->found.count = o->owned.count = 0;
+        return true;
+    }
     o->changed |= visited.changed;
     o->collector_off |= visited.collector_off;
     *known = visited.known && o->types.count < AS_MOST_OBJECT_TYPES;
+    *any = true;
     return true;
 }
 
@@ -194,11 +200,10 @@ static bool find_python(struct as_objects *o, struct as_target *t, const struct 
     struct chunk_list large = {0};
     bool ok = true;
     for (size_t i = 0; ok && *known && i < s->runtimes.count; i++) {
-        if (s->runtimes.items[i].kind != AS_RUNTIME_CPYTHON || s->runtimes.items[i].state != AS_REGIONS_FOUND)
-            continue;
-        ok = (*any || find_chunks(&large, AS_CPYTHON_LARGE_CHUNK, boundaries, count, err)) &&
-             visit_python(o, t, s, (uint32_t)i, &large, known, err);
-        *any = true;
+        const struct as_runtime_record *r = &s->runtimes.items[i];
+        if (r->kind == AS_RUNTIME_CPYTHON)
+            ok = (*any || find_chunks(&large, as_cpython_chunks_from(r), boundaries, count, err)) &&
+                 visit_python(o, t, s, (uint32_t)i, &large, known, any, err);
     }
     as_vec_free(&large.list);
     return ok;

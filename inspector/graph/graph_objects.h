@@ -18,6 +18,7 @@ struct as_object_type {
     uint32_t name;                                     // in as_objects.names
     bool collected, leftovers, weak_reference, linked; // as in struct as_visited_type
     bool bytes;                                        // it holds nothing at all
+    bool object;                                       // a Python's, also where it is a chunk of malloc's
 };
 
 struct as_object_found {
@@ -75,6 +76,13 @@ static inline uint32_t as_object_of(const struct as_objects *o, uint32_t node)
 static inline bool as_object_is_block(const struct as_objects *o, uint32_t node)
 {
     return o->of_node && o->of_node[node] & AS_OBJECT_BLOCK;
+}
+
+// Is it for a runtime's collector to find: a block, or an object in a chunk of malloc's? Then it is never lost.
+static inline bool as_object_is_collectors(const struct as_objects *o, uint32_t node)
+{
+    uint32_t type = as_object_of(o, node);
+    return as_object_is_block(o, node) || (type != 0 && o->types.items[type].object);
 }
 
 // Is it a chunk of malloc's?

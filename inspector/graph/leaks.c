@@ -96,10 +96,10 @@ static void find_circles(struct as_leaks *l, const struct as_graph *g, struct as
 }
 
 // A runtime's objects are for its collector to find: what they hold is not lost.
-static void mark_blocks(const struct as_graph *g, struct as_marks *reached)
+static void mark_objects(const struct as_graph *g, struct as_marks *reached)
 {
     for (uint32_t node = 0; node < g->objects.nodes; node++)
-        if (as_object_is_block(&g->objects, node))
+        if (as_object_is_collectors(&g->objects, node))
             as_mark(reached, node);
     as_marks_spread(reached, &g->edges);
 }
@@ -110,7 +110,7 @@ static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as
     struct as_marks reached;
     uint64_t *held = NULL;
     l->garbage = (struct as_leak_sum){AS_UNKNOWN, AS_UNKNOWN};
-    if (g->objects.blocks == 0)
+    if (!g->objects.of_node)
         return true;
     bool ok = as_marks_open(&reached, &g->index, err);
     size_t bytes = as_marks_words(&reached) * sizeof *held;
@@ -120,7 +120,7 @@ static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as
     held = ok ? as_memory_map(bytes, "the marks of chunks", err) : NULL;
     if (held) {
         memcpy(held, reached.bits, bytes);
-        mark_blocks(g, &reached);
+        mark_objects(g, &reached);
         l->garbage = (struct as_leak_sum){0};
     }
     struct as_used_cursor c = as_used_begin(&g->index);
@@ -138,7 +138,7 @@ static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as
 // `room`: for another set, of one function after the other.
 static void classify_leaks(struct as_leaks *l, const struct as_graph *g, struct as_marks *reached, uint64_t *room)
 {
-    mark_blocks(g, reached);
+    mark_objects(g, reached);
     for (enum as_root_kind kind = 0; kind < AS_ROOT_STACK; kind++)
         as_marks_add_roots(reached, &g->edges, &g->roots, kind);
     as_marks_add_roots(reached, &g->edges, &g->roots, AS_ROOT_FRAMES);

@@ -17,10 +17,16 @@ bool as_cpython_find(const struct as_finder_input *in);
 // order. False (AS_NO_MEMORY): our memory ran out. What cannot be counted is AS_OBJECTS_UNKNOWN, with a note.
 bool as_cpython_objects(struct as_target *t, struct as_store *store, const uint64_t *chunks, size_t chunk_count,
                         struct as_error *err);
-// A chunk of malloc that may be such an object has at least so many bytes.
-enum { AS_CPYTHON_LARGE_CHUNK = 528 };
+// A chunk of malloc that may be such an object has at least so many bytes; where there are no arenas (PYTHONMALLOC=malloc), it may have
+// any size.
+enum { AS_CPYTHON_LARGE_CHUNK = 528, AS_CPYTHON_CHUNK = 32 };
+static inline uint64_t as_cpython_chunks_from(const struct as_runtime_record *python)
+{
+    return python->state == AS_REGIONS_FOUND ? AS_CPYTHON_LARGE_CHUNK : AS_CPYTHON_CHUNK;
+}
 
-// Goes through the blocks of a CPython that as_cpython_find found (its index in store->runtimes). `chunks`: as above. False: AS_NO_MEMORY.
+// Goes through the blocks of a CPython (its index in store->runtimes), and the chunks that may be objects. `chunks`: as above, from
+// as_cpython_chunks_from on. False: AS_NO_MEMORY.
 bool as_cpython_visit(struct as_target *t, const struct as_store *store, uint32_t runtime, const uint64_t *chunks,
                       size_t chunk_count, const struct as_object_visitor *visitor, struct as_visited *visited,
                       struct as_error *err);

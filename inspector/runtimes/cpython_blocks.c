@@ -143,5 +143,5 @@ bool as_py_count_block(struct as_py_count *c, const uint8_t *block, uint64_t add
         if (c->visitor && c->collector == AS_PY_COLLECTOR_UNKNOWN)
             as_py_collector_try(c, word_at(block, prefix + head - AS_PY_GC_HEAD + WORD));
     }
-    return follow_object(c, block + prefix, size - prefix, head, index);
+    return follow_object(c, block + prefix, room, head, index);
 }

@@ -46,6 +46,7 @@ struct as_py_count {
     const struct as_region_record *regions; // by address
     size_t region_count;
     uint64_t pool_size;
+    uint64_t least;             // bytes of a chunk of malloc that may be an object
     uint64_t lowest;            // address of the first mapping
     size_t bitmap_words;        // for a region
     AS_VEC(uint64_t) unclaimed; // a bit for each 16 bytes of each region: a block in use that is no object begins here

@@ -137,13 +137,17 @@ static bool count_chunks(struct as_py_count *c, const uint64_t *addresses, size_
     struct as_py_found found;
     if (!as_vec_reserve(&c->chunks, count, c->err))
         return false;
+    if (c->least < AS_CPYTHON_LARGE_CHUNK) {
+        c->types.chunks = addresses;
+        c->types.chunk_count = count;
+    }
     for (size_t i = 0; i < count; i++) {
         size_t k = i % CHUNKS;
         if (k == 0)
             as_target_gather(c->target, addresses + i, count - i < CHUNKS ? count - i : CHUNKS, sizeof *read, read,
                              sizeof *read, readable);
         uint64_t size = read[k].size & ~(uint64_t)FLAGS;
-        if (!readable[k] || size <= AS_PY_SMALL || size >> AS_PY_ADDRESS_BITS != 0)
+        if (!readable[k] || size < c->least || size >> AS_PY_ADDRESS_BITS != 0)
             continue;
         if (!as_py_count_block(c, read[k].bytes, addresses[i] + AS_PY_CHUNK_HEADER, size - AS_PY_CHUNK_HEADER, true,
                                &found) ||
@@ -190,7 +194,8 @@ static bool add_types(struct as_py_count *c, uint32_t runtime)
 // Goes through all blocks, and then the chunks.
 static bool match_all(struct as_py_count *c, const uint64_t *chunks, size_t chunk_count)
 {
-    c->bitmap_words = as_align_up(c->runtime->region_size / AS_PY_ALIGNMENT, AS_PY_WORD_BITS) / AS_PY_WORD_BITS;
+    if (c->region_count > 0)
+        c->bitmap_words = as_align_up(c->runtime->region_size / AS_PY_ALIGNMENT, AS_PY_WORD_BITS) / AS_PY_WORD_BITS;
     size_t words = c->region_count * c->bitmap_words;
     size_t pools = c->region_count * AS_PY_POOLS;
     if (!as_vec_reserve(&c->unclaimed, words, c->err) || !as_vec_reserve(&c->size_classes, pools, c->err))
@@ -204,14 +209,18 @@ static bool match_all(struct as_py_count *c, const uint64_t *chunks, size_t chun
 static struct as_py_count begin_count(struct as_target *t, const struct as_store *store, uint32_t runtime)
 {
     const struct as_runtime_record *record = &store->runtimes.items[runtime];
+    bool arenas = record->state == AS_REGIONS_FOUND;
     struct as_py_count c = {
         .target = t,
         .types = {.target = t},
         .runtime = record,
         .pool_size = record->pool_size,
+        .least = as_cpython_chunks_from(record),
         .lowest = t->mappings.items[0].start,
     };
     size_t first = 0;
+    if (!arenas)
+        return c;
     while (store->regions.items[first].runtime != runtime) // its regions follow each other
         first++;
     c.regions = store->regions.items + first;

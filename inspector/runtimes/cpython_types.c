@@ -12,6 +12,7 @@ enum {
     DEEPEST = 16,  // of a type's type, and of its base's base
     LONGEST = 256, // of a name
     LONGEST_WHOLE = 2 * LONGEST,
+    MOST_BEFORE = 96, // bytes of a chunk before a class
 };
 static const uint64_t LARGEST_OBJECT = UINT64_C(1) << 32; // tp_basicsize, bytes
 
@@ -223,6 +224,17 @@ static struct as_py_slot *add_slot(struct as_py_types *types, uint64_t address)
     return slot;
 }
 
+// May a class lie at an address in mapping `m`? In a chunk it begins behind the chunk's header, marks of the debug hooks, and its own head.
+static bool has_room(const struct as_py_types *types, const struct as_mapping *m, uint64_t address)
+{
+    size_t behind = AS_PARTITION_POINT(0, types->chunk_count, i, types->chunks[i] <= address);
+    uint64_t chunk = behind > 0 ? types->chunks[behind - 1] : 0;
+    if (chunk < m->start)
+        return true; // no chunk is known there
+    uint64_t end = behind < types->chunk_count ? types->chunks[behind] : UINT64_MAX;
+    return address - chunk <= MOST_BEFORE && end - address >= sizeof(struct as_py_type);
+}
+
 uint32_t as_py_type_find(struct as_py_types *types, uint64_t address)
 {
     if (address == 0 || address % sizeof address != 0 || types->overflow || types->failed)
@@ -230,7 +242,8 @@ uint32_t as_py_type_find(struct as_py_types *types, uint64_t address)
     const struct as_py_slot *known = slot_of(types, address);
     if (known)
         return known->entry;
-    if (!as_target_mapping_at(types->target, address))
+    const struct as_mapping *m = as_target_mapping_at(types->target, address);
+    if (!m || !has_room(types, m, address))
         return AS_PY_NO_TYPE;
     struct as_py_slot *slot = add_slot(types, address);
     return slot ? slot->entry = read_type(types, address) : AS_PY_NO_TYPE;

@@ -60,6 +60,10 @@ struct as_py_types {
     AS_VEC(struct as_py_slot) slots; // a hash table: what was asked for, types and others
     struct as_py_file files[AS_PY_MOST_FILES];
     unsigned opened; // files, in all: the last of them are in `files`
+    // Where every object is a chunk of malloc's, by address; else none. Most words that could be ob_type lead into one of these, and few to
+    // one that is large enough for a class.
+    const uint64_t *chunks;
+    size_t chunk_count;
     size_t used;
     bool overflow; // more were asked for than a Python has: nothing that was found is to be believed
     bool failed;   // memory ran out

@@ -197,6 +197,67 @@ def test_a_collector_that_is_switched_off(arenadump: harness.Arenadump, release:
     assert found == [(True, True), (True, False), (False, False), (False, False), (True, False)]
 
 
+IN_CHUNKS = """
+import gc, os, sys
+class Order:
+    def __init__(self, i):
+        self.i = i + 0.5
+        self.rows = [i] * 5
+class Ring:
+    __slots__ = ("me",)
+gc.collect()
+gc.disable()
+BOOK = [Order(i) for i in range(20000)]
+sets = [set(range(i % 50)) for i in range(3000)]
+tables = [{k: k for k in range(i % 70)} for i in range(500)]
+for i in range(1000):
+    ring = Ring()
+    ring.me = ring
+del ring
+os.write(1, b".")
+os.read(0, 1)
+kinds = {}
+for each in gc.get_objects():
+    name = type(each).__qualname__
+    kinds[name] = kinds.get(name, 0) + 1
+print({"types": kinds, "rows": id(BOOK[777].rows)})
+"""
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "malloc_debug"])
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+def test_objects_that_are_chunks(arenadump: harness.Arenadump, release: str, allocator: str, tmp_path: Any) -> None:
+    """Without pymalloc each object is a chunk of malloc's, whatever its size."""
+    with waiting(release, IN_CHUNKS, PYTHONMALLOC=allocator) as program:
+        types, owners, leaks = (ask(arenadump, each, program.pid) for each in ("types", "owners", "leaks"))
+        core = cores.gcore(program.pid, tmp_path)
+        says = program.says()
+    found = {each["type"]: each for each in types["types"]}
+    assert not owners["not_searched"]["objects_of"]
+    for name in ("set", "function", "module"):
+        assert found[name]["count"] >= says["types"][name], name
+    assert found["__main__.Order"]["count"] == 20_000
+    assert found["__main__.Ring"]["count"] == 1_000
+    assert found["float"]["count"] >= 20_000
+    assert found["list (items)"]["count"] >= 20_000
+    assert found["set (table)"]["count"] > 2_500
+    assert leaks["garbage"]["count"] >= 990, "words that are left over may lead to a few"
+    assert all(leaks[each]["count"] == 0 for each in ("direct", "indirect"))
+    path = [step["type"] for step in ask(arenadump, "why", core, hex(says["rows"]))["path"]]
+    assert path[-1] == "list"
+    assert "__main__.Order" in path
+    assert found[None]["bytes"] < 0.05 * types["graph"]["bytes"]
+
+
+def test_more_objects_than_a_python_has_types(arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the lowest 4 GiB, where a program without PIE has its heap, an address may be a reference count."""
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+    program = "kept = [[i, i + 0.5] for i in range(200_000)]; print('ready', flush=True); input()"
+    with started(["/usr/bin/python3", "-c", program], "ready") as pid:
+        found = {each["type"]: each["count"] for each in ask(arenadump, "types", pid)["types"]}
+    assert found["list"] >= 200_000
+
+
 def test_a_core(arenadump: harness.Arenadump, tmp_path: Any) -> None:
     with waiting("3.13", PROGRAM) as program:
         core = cores.gcore(program.pid, tmp_path)

@@ -7,13 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from runtimes.test_python_objects import waiting
+from runtimes.test_python_objects import RELEASES, waiting
 from tools import harness, odd, tiers
 
 from arenascope.findings import Facts, judge
 from arenascope.wire.summary import parse
 
-RELEASES = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+SINCE_39 = [release for release in RELEASES if release != "3.8"]
 # At a byte of input tracemalloc is switched on, at the next one off.
 PROGRAM = """
 import os, _tracemalloc
@@ -40,7 +40,7 @@ def of_python(summary: dict[str, Any]) -> tuple[int | None, int | None]:
     return python["traces"], python["trace_bytes"]
 
 
-@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+@pytest.mark.parametrize("release", tiers.runtimes(SINCE_39))
 def test_traces_are_counted_and_have_types(arenadump: harness.Arenadump, release: str) -> None:
     with waiting(release, PROGRAM) as program:
         process = program.process
