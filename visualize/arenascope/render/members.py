@@ -30,7 +30,7 @@ MEANING: Final = "change: of Rss, since the process's first poll; free: malloc's
 def render_members(timeline: Timeline, found: Sequence[Suspect], file: str | None = None) -> RenderableType:
     """A table; for print() with crop=False and soft_wrap. `file`: the timeline's name, to say what to do next now."""
     lines = members_of(timeline, found)
-    table = plain_table("process", ">polls", ">Rss", ">change", ">in use", ">free", ">grows by", "leak suspect")
+    table = plain_table("process", ">polls", ">Rss", ">change", ">in use", ">free", ">suspect grows by", "leak suspect")
     for each in lines[:SHOWN]:
         bytes_ = (size(each.rss), signed(each.change), size(each.in_use), size(each.free))
         table.add_row(_name(each), count(each.snapshots), *bytes_, *_suspect(each))
