@@ -103,6 +103,7 @@ void as_graph_put_head(struct as_json *j, const struct as_graph_snapshot *g)
 {
     char text[LEFT_OUT];
     const struct as_view *v = &g->snapshot.view;
+    const struct as_objects *objects = &g->graph.objects;
     as_json_snapshot(j, v);
     as_json_milliseconds(j, "pause_ms", v->meta->pause_ns);
     as_json_bool(j, "exact", as_graph_is_exact(g));
@@ -116,7 +117,10 @@ void as_graph_put_head(struct as_json *j, const struct as_graph_snapshot *g)
     as_json_number(j, "unread", g->graph.edges.unread);
     as_json_number(j, "unsearched", g->graph.roots.unsearched);
     as_json_string(j, "left_out", left_out(g, text));
-    as_json_bool(j, "collector_off", g->graph.objects.collector_off);
+    as_json_string(j, "collector_off",
+                   !objects->collector_off                   ? NULL
+                   : objects->evidence == AS_OBJECTS_OF_RUBY ? "ruby"
+                                                             : "cpython");
     as_json_object_end(j);
     as_json_array(j, "warnings");
     for (uint64_t i = 0; i < v->warning_count; i++)
@@ -154,7 +158,10 @@ void as_graph_print_head(const struct as_graph_snapshot *g)
            as_safe_text(v->meta->comm, sizeof v->meta->comm, 32, true, text, sizeof text), v->meta->pid,
            g->graph.index.chunks, as_size_text(g->graph.index.chunk_bytes).text, objects, g->graph.edges.pointers);
     if (g->graph.objects.collector_off)
-        printf("Python's collector is switched off (gc.disable): garbage in cycles stays until gc.collect().\n");
+        printf("%s\n",
+               g->graph.objects.evidence == AS_OBJECTS_OF_RUBY
+                   ? "Ruby's collector is switched off (GC.disable): garbage stays until GC.start."
+                   : "Python's collector is switched off (gc.disable): garbage in cycles stays until gc.collect().");
     for (uint64_t i = 0; i < v->warning_count && !as_graph_is_exact(g); i++)
         if (v->warnings[i].code != AS_WARN_NOTE)
             printf("not exact: %s\n",

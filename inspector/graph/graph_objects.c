@@ -237,6 +237,7 @@ static bool find_ruby(struct as_objects *o, struct as_target *t, const struct as
               end_region(&f);
     as_vec_free(&large.list);
     o->interpreter = s->ruby_interpreter;
+    o->collector_off = visited.collector_off;
     o->changed |= visited.changed;
     *known = visited.known;
     *any = true;

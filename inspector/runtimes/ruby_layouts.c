@@ -24,6 +24,9 @@ static const struct as_ruby_layout layouts[] = {
      .start = 32,
      .node = 48,
      .singleton = 1 << 12,
+     .flags = 24,
+     .limit = 40,
+     .measures = 1 << 11,
      .transient = true},
     {.releases = "3.2, 3.3",
      .align = 65536,
@@ -35,6 +38,9 @@ static const struct as_ruby_layout layouts[] = {
      .start = 32,
      .node = 48,
      .singleton = 1 << 12,
+     .flags = 16,
+     .limit = 32,
+     .measures = 1 << 12,
      .transient = true},
     {.releases = "3.4, 4.0",
      .align = 65536,
@@ -46,7 +52,10 @@ static const struct as_ruby_layout layouts[] = {
      .start = 40,
      .node = 56,
      .array_data = 16,
-     .singleton = 1 << 13},
+     .singleton = 1 << 13,
+     .flags = 20,
+     .limit = 40,
+     .measures = 1 << 12},
 };
 
 const struct as_ruby_layout *as_ruby_layouts(size_t *count)

@@ -55,11 +55,16 @@ struct as_ruby_layout {
     int node;           // list node of the pages of one heap; its head is in struct objspace
     int array_data;     // in the array of all pages: the first element, behind what heads it
     uint32_t singleton; // flag of a class that is a singleton class
+    int flags, limit;   // bytes from these fields of struct objspace to its first heap; 0: not known (ruby_collector.c)
+    uint32_t measures;  // the uppermost of the flags: measure_gc
     bool transient;     // some of the releases have a transient heap (ruby_transient.h)
 };
 
 // Fills in free_slots of every page. A page that cannot be read unproves the whole.
 bool as_ruby_count_slots(struct as_target *t, struct as_ruby *r, struct as_error *err);
+
+// Is the collector switched off (GC.disable)? False, too: that is not known. Of pages that are apart (as_ruby_is_apart).
+bool as_ruby_collector_is_off(struct as_target *t, const struct as_store *store);
 
 // The known ones; *count of them.
 const struct as_ruby_layout *as_ruby_layouts(size_t *count);

@@ -284,7 +284,8 @@ bool as_ruby_visit(struct as_target *t, const struct as_store *store, const stru
                                  v.arena.end != 0 ? as_ruby_find_promoted(t, store->ruby_interpreter, &v.arena) : 0,
                                  (uint32_t)v.classes.pairs.count, visitor) &&
               visit_types(&v);
-    *visited = (struct as_visited){.known = v.known, .changed = v.changed};
+    *visited = (struct as_visited){
+        .known = v.known, .changed = v.changed, .collector_off = as_ruby_collector_is_off(t, store)};
     as_ruby_classes_free(&v.classes);
     as_vec_free(&v.tables);
     as_vec_free(&v.owners);

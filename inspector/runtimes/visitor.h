@@ -39,7 +39,7 @@ struct as_visited_type {
 struct as_visited {
     bool known;         // the runtime's structures are those that we know; false: what was told is not to be believed
     bool changed;       // the runtime was at work meanwhile
-    bool collector_off; // its collector of cycles is switched off; false, too: that is not known
+    bool collector_off; // its collector is switched off; false, too: that is not known
 };
 
 // Blocks by address, those of regions first, each region before its blocks; between them the memory that objects have

@@ -188,7 +188,7 @@ def test_a_collector_that_is_switched_off(arenadump: harness.Arenadump, release:
         found = []
         for _ in range(5):
             leaks = ask(arenadump, "leaks", "--mode=freeze", program.pid)
-            found.append((leaks["graph"]["collector_off"], leaks["garbage"]["count"] > 2000))
+            found.append((leaks["graph"]["collector_off"] == "cpython", leaks["garbage"]["count"] > 2000))
             for said in (arenadump.check("leaks", program.pid), command.here("leaks", program.pid).stdout):
                 assert (SAID in " ".join(said.split())) == found[-1][0]
             program.process.stdin.write(b"x")

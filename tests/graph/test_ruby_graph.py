@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from graph.test_python_graph import Tree, ask
-from tools import cores, harness, interpreters, tiers
+from tools import command, cores, harness, interpreters, odd, tiers
 
 RELEASES = ("3.1", "3.3", "3.4")
 
@@ -110,6 +110,53 @@ def check(tree: Tree, says: dict[str, Any], release: str) -> None:
         assert 0 < sum(branch["retained"] for branch in found) <= 1.2 * sum(branch["bytes"] for branch in found), own
     ((_, way),) = tree.of("Shared")
     assert [branch["type"] for branch in way if branch["type"] == "Array"] == [], "neither array holds it alone"
+
+
+# Circles that nothing holds, with the collector off; then collected, by GC.start alone; then with the collector on; and
+# off where a GC's time is not measured, by which the place of this bit is known.
+SWITCHED = """
+class Circle
+  attr_accessor :me
+end
+def circles = 5000.times { Circle.new.then { |circle| circle.me = circle } }
+$stdout.sync = true
+GC.disable
+circles
+[-> { GC.start }, -> { GC.enable }, -> { GC.disable; GC.measure_total_time = false }, -> {}].each do |step|
+  $stdout.syswrite(".")
+  $stdin.sysread(1)
+  step.call
+end
+"""
+SAID = "Ruby's collector is switched off (GC.disable): garbage stays until GC.start."
+
+
+@pytest.mark.parametrize("release", tiers.runtimes(RELEASES))
+def test_a_collector_that_is_switched_off(arenadump: harness.Arenadump, release: str, tmp_path: Path) -> None:
+    """It is said, and no more once it is on; what is told to collect the garbage does so."""
+    ruby = interpreters.ruby(release)
+    script = tmp_path / "switched.rb"
+    script.write_text(SWITCHED)
+    found = []
+    with subprocess.Popen(
+        ruby.command(script), env=ruby.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            for _ in range(4):
+                assert process.stdout.read(1) == b"."
+                odd.wait_for_read(process.pid)
+                leaks = ask(arenadump, "leaks", process.pid)
+                off = leaks["graph"]["collector_off"]
+                for said in (arenadump.check("leaks", process.pid), command.here("leaks", process.pid).stdout):
+                    assert (SAID in " ".join(said.split())) == (off == "ruby")
+                found.append((off, leaks["garbage"]["count"] > 4000))
+                process.stdin.write(b"x")
+                process.stdin.flush()
+        finally:
+            process.kill()
+    assert found == [("ruby", True), ("ruby", False), (None, False), (None, False)]
 
 
 @pytest.mark.parametrize("mode", ["freeze", "clone"])

@@ -26,6 +26,10 @@ SHOWN_LEADING: Final = 8
 SHOWN_SHARE: Final = 200  # what retains less than one part in so many is not shown
 DEEPEST: Final = 6
 NO_TYPE: Final = "type not known"
+COLLECTOR_OFF: Final = {
+    "cpython": "Python's collector is switched off (gc.disable): garbage in cycles stays until gc.collect().",
+    "ruby": "Ruby's collector is switched off (GC.disable): garbage stays until GC.start.",
+}
 
 
 def _head(facts: Leaks | Owners | Types | Why) -> Text:
@@ -49,8 +53,8 @@ def _head(facts: Leaks | Owners | Types | Why) -> Text:
         f": {count(graph.chunks)} chunks in use, {size(graph.bytes)}{objects}, {count(graph.pointers)} pointers",
         "default",
     )
-    if graph.collector_off:
-        line.append("\nPython's collector is switched off (gc.disable): garbage in cycles stays until gc.collect().")
+    if graph.collector_off in COLLECTOR_OFF:
+        line.append(f"\n{COLLECTOR_OFF[graph.collector_off]}")
     if not facts.exact:
         line.append(f"\nThis is not exact: {'; '.join(_inexact(facts))}.", style="yellow")
     return line

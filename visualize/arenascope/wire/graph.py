@@ -29,8 +29,9 @@ class Graph(NamedTuple):
     unread: Unsigned  # Bytes of heaps that could not be read.
     unsearched: Unsigned  # Bytes of shared memory that were not searched.
     left_out: Optional[str]  # Debug information that was not read, and why. null: none.
-    # CPython's collector of cycles is switched off (gc.disable). false, too: there is none, or that is not known.
-    collector_off: bool
+    # The interpreter whose collector is switched off: cpython (gc.disable; that of cycles), ruby (GC.disable). null:
+    # there is none, or that is not known.
+    collector_off: Optional[str]
 
 
 class NotSearched(NamedTuple):
