@@ -85,7 +85,7 @@ def test_a_command_loads_no_other_one(arguments: list[str], wanted: set[str]) ->
         ("report -o OUT --svg PICTURES DUMP", "jinja2 matplotlib numpy"),
         ("top --once PID", "numpy rich"),
         ("top --once --json PID", "numpy rich"),
-        ("watch --for 1ms -o OUT PID", "numpy"),
+        ("watch --for 1ms -o OUT PID", "numpy rich"),
     ],
 )
 def test_a_command_loads_what_it_needs(  # noqa: PLR0917 - one for each fixture

@@ -33,7 +33,7 @@ def timeline() -> None:
 @click.option("--lines", metavar="N", type=click.IntRange(2), default=24, show_default=True, help="Lines of the table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (arenascope schema timeline): every poll.")
 def show(file: str, last: int | None, lines: int, *, as_json: bool) -> None:
-    """Show the rows over time, a line for each process, and the leak suspects."""
+    """Show the rows over time, each process, and the leak suspects."""
     from dataclasses import replace  # noqa: PLC0415
 
     from arenascope.humanize import json_text  # noqa: PLC0415
