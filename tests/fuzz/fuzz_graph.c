@@ -49,7 +49,7 @@ static size_t add_typed(struct image *image, const struct as_graph *g, enum as_s
     struct as_used_chunk chunk;
     size_t typed = 0, found = 0;
     while (as_used_next(&c, &chunk)) {
-        uint8_t has = g->patterns.shape[chunk.node];
+        enum as_shape has = as_pattern_shape(&g->patterns, chunk.node);
         if (has == AS_SHAPE_NONE && !g->vtables.list.items[as_vtable_of(&g->vtables, chunk.node)].proven &&
             as_pattern_of(&g->patterns, chunk.node) == AS_PATTERN_NONE)
             continue;
