@@ -81,9 +81,13 @@ class Snapshot:
 
     @property
     def strays(self) -> int:
-        """How many pages that were swapped out before are not so in the dump, or after it."""
+        """How many pages that were swapped out before are not so in the dump, by its sum or its pages, or after it."""
         before, after = (kernel.total(p.mappings, "Swap") for p in (self.before, self.after))
-        return (before - min(after, int(self.dump.meta["swap"]))) // kernel.PAGE
+        there = sum(
+            int(((self.before[start, end] == kernel.SWAPPED) & (pages["residency"] & kernel.PRESENT != 0)).sum())
+            for start, end, pages in self.spans()
+        )
+        return max((before - min(after, int(self.dump.meta["swap"]))) // kernel.PAGE, there)
 
     @property
     def warnings(self) -> list[str]:
