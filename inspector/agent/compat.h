@@ -9,7 +9,7 @@
 #undef HAVE_LIBDW
 #undef HAVE_LIBPNG
 // A copy in each process has to be small. It does not locate what few processes have: allocators that seldom answer malloc in glibc's
-// place (musl never does here), cppgc, metaspace.
+// place (musl never does here), cppgc, metaspace, the stacks of goroutines, the tables of tracemalloc.
 #define AS_AGENT
 // AS_NO_RECORDER: defined where inspector/recorder/ is left out, too (the gem).
 

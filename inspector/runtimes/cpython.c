@@ -146,6 +146,9 @@ static void note_length(struct as_py_search *s, uint64_t place)
 // Notes the traces of the table at `address`, if it is tracemalloc's: there is one. `begin`: its first bytes, as far as an arena_object goes.
 static void note_traces(struct as_py_search *s, uint64_t address, const struct as_py_arena *begin)
 {
+#ifdef AS_AGENT
+    (void)s, (void)address, (void)begin;
+#else
     struct as_runtime_record *record = &s->store->runtimes.items[s->runtime];
     struct as_py_hashtable h;
     memcpy(&h, begin, sizeof *begin);
@@ -155,6 +158,7 @@ static void note_traces(struct as_py_search *s, uint64_t address, const struct a
     record->traces = h.entries;
     if (s->glibc)
         record->trace_bytes = as_py_trace_bytes(&h);
+#endif
 }
 
 // Follows pointers; adds the arenas of each array that one of them points to. False: memory ran out.

@@ -131,6 +131,7 @@ static bool search_arenas(struct go_search *s, struct as_range variables)
     return s->ok && !s->found;
 }
 
+#ifndef AS_AGENT
 static bool search_goroutines(struct go_search *s, struct as_range variables)
 {
     as_go_goroutines_find(s->target, &s->heap, s->words, variables, &s->goroutines);
@@ -171,6 +172,13 @@ static void add_stacks(struct go_search *s, uint64_t program)
         record->free_goroutines = s->goroutines.free;
     }
 }
+
+#else
+static void add_stacks(struct go_search *s, uint64_t program)
+{
+    (void)s, (void)program;
+}
+#endif
 
 static void tell(struct go_search *s, uint64_t program, size_t first)
 {

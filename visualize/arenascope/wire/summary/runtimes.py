@@ -168,7 +168,7 @@ class Runtime(NamedTuple):
     empty: Optional[Unsigned]  # Bytes of pools without a block in use.
     empty_resident: Optional[Unsigned]  # The part of empty on resident pages.
     # Blocks of which CPython's module tracemalloc has a trace, of Python's own (others have domains of their own).
-    # null: no table of them was found, tracemalloc is off.
+    # null: no table of them was found, tracemalloc is off; or the agent made the dump.
     traces: Optional[Unsigned]
     # Bytes of malloc's chunks for these traces, at least: what tracebacks take is more. null: likewise, or another
     # malloc than glibc's has them.
