@@ -12,13 +12,15 @@ enum {
     TRACEBACK = 1, // word of a trace
     BUCKETS = 2,   // word of a table
     MOST_PASSES = 8,
+    MOST_READS = 1 << 16,
 };
 
 struct tables {
     struct as_proof proof;
     const struct as_edges *edges;
     struct as_window window;
-    uint64_t steps; // that are left
+    uint64_t steps;     // that are left
+    int64_t reads_left; // for first entries
 };
 
 // All is proven by a table's count of its entries: the words around a pointer to one of them may resemble an array's by chance.
@@ -67,7 +69,7 @@ static void match_table(struct tables *s, const struct as_used_chunk *chunk)
         return;
     give(s, chunk->node, AS_SHAPE_PY_HASHTABLE);
     give(s, buckets, AS_SHAPE_PY_BUCKETS);
-    if (as_py_has_traces(s->proof.target, &h))
+    if (as_py_has_traces(s->proof.target, &h, &s->reads_left))
         as_chains_visit(&chains, buckets, h.entries, name_trace, s);
 }
 
@@ -75,6 +77,7 @@ bool as_cpython_tables_find(const struct as_recogniser_input *in)
 {
     struct tables s = {.proof = {.patterns = in->patterns, .target = in->target, .room = AS_PROOF_BYTES},
                        .edges = in->edges,
+                       .reads_left = MOST_READS,
                        .steps = MOST_PASSES * (in->edges->pointers + in->edges->nodes)};
     struct as_used_cursor c = as_used_begin(in->patterns->index);
     struct as_used_chunk chunk;

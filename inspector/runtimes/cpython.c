@@ -153,7 +153,7 @@ static void note_traces(struct as_py_search *s, uint64_t address, const struct a
     struct as_py_hashtable h;
     memcpy(&h, begin, sizeof *begin);
     if (record->traces != AS_UNKNOWN || !as_py_has_buckets(&h) || (s->reads_left -= 2) <= 0 ||
-        !as_target_read(s->target, address, &h, sizeof h) || !as_py_has_traces(s->target, &h))
+        !as_target_read(s->target, address, &h, sizeof h) || !as_py_has_traces(s->target, &h, &s->reads_left))
         return;
     record->traces = h.entries;
     if (s->glibc)

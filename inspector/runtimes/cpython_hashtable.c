@@ -27,7 +27,9 @@ bool as_py_has_buckets(const struct as_py_hashtable *h)
 
 bool as_py_is_hashtable(const struct as_target *t, const struct as_py_hashtable *h)
 {
-    bool code = as_py_has_buckets(h) && is_code(t, h->malloc) && is_code(t, h->free);
+    const struct as_mapping *m = as_target_mapping_at(t, h->first);
+    bool has_room = m && (m->end - h->first) / AS_PY_BUCKET >= h->buckets;
+    bool code = has_room && as_py_has_buckets(h) && is_code(t, h->malloc) && is_code(t, h->free);
     for (int i = 0; i < 3 && code; i++)
         code = is_code(t, h->functions[i]);
     for (int i = 0; i < 2 && code; i++)
@@ -36,12 +38,13 @@ bool as_py_is_hashtable(const struct as_target *t, const struct as_py_hashtable 
 }
 
 // Reads the first entry; false: none was found.
-static bool read_first(struct as_target *t, const struct as_py_hashtable *h, struct as_py_hashtable_entry *entry)
+static bool read_first(struct as_target *t, const struct as_py_hashtable *h, int64_t *reads_left,
+                       struct as_py_hashtable_entry *entry)
 {
     uint64_t buckets[TOGETHER];
     uint64_t together = h->buckets < TOGETHER ? h->buckets : TOGETHER;
     for (uint64_t at = 0; at < h->buckets && at < MOST_READ; at += together) {
-        if (!as_target_read(t, h->first + at * AS_PY_BUCKET, buckets, together * AS_PY_BUCKET))
+        if (--*reads_left <= 0 || !as_target_read(t, h->first + at * AS_PY_BUCKET, buckets, together * AS_PY_BUCKET))
             return false;
         for (uint64_t i = 0; i < together; i++)
             if (buckets[i] != 0)
@@ -50,13 +53,13 @@ static bool read_first(struct as_target *t, const struct as_py_hashtable *h, str
     return false;
 }
 
-bool as_py_has_traces(struct as_target *t, const struct as_py_hashtable *h)
+bool as_py_has_traces(struct as_target *t, const struct as_py_hashtable *h, int64_t *reads_left)
 {
     struct as_py_hashtable_entry entry;
     struct as_py_trace trace;
     // Nothing is done for keys; values are freed. A key is an address, by its hash (_Py_HashPointerRaw).
     return h->destroy[KEYS] == 0 && h->destroy[VALUES] != 0 && h->entries > 0 && as_py_is_hashtable(t, h) &&
-           read_first(t, h, &entry) && entry.key != 0 && entry.hash == (entry.key >> 4 | entry.key << 60) &&
+           read_first(t, h, reads_left, &entry) && entry.key != 0 && entry.hash == (entry.key >> 4 | entry.key << 60) &&
            as_target_read(t, entry.value, &trace, sizeof trace) && as_target_mapping_at(t, trace.traceback);
 }
 

@@ -32,8 +32,9 @@ bool as_py_has_buckets(const struct as_py_hashtable *table);
 // May the words be a table? Its functions are code, too. The entries are the caller's to prove.
 bool as_py_is_hashtable(const struct as_target *t, const struct as_py_hashtable *table);
 
-// Is it a table of traces, by its functions and its first entry? False also for one without entries.
-bool as_py_has_traces(struct as_target *t, const struct as_py_hashtable *table);
+// Is it a table of traces, by its functions and its first entry? False also for one without entries. Each read, of up to 4 KiB, takes
+// one of *reads_left; where none is left, the answer is false.
+bool as_py_has_traces(struct as_target *t, const struct as_py_hashtable *table, int64_t *reads_left);
 
 // Bytes of glibc's chunks for a table of traces, at least: its buckets, and for each block an entry and a trace.
 uint64_t as_py_trace_bytes(const struct as_py_hashtable *table);
