@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -84,3 +85,31 @@ def test_traces_are_counted_and_have_types(arenadump: harness.Arenadump, release
     assert allocated[0] - allocated[1] >= size
     (finding,) = (each for each in findings if each.rule == "Python's arenas")
     assert f"tracemalloc is on and has traces of {traces:,} blocks" in finding.evidence
+
+
+LINES = """
+import sys, tracemalloc
+tracemalloc.start()
+kept = [str(i) * 3 for i in range(50000)]
+print("ready", flush=True)
+sys.stdin.read(1)
+most = tracemalloc.take_snapshot().statistics("lineno")[0]
+print(most.traceback[0].lineno, most.size, flush=True)
+"""
+
+
+def test_what_the_finding_proposes_names_the_line(arenadump: harness.Arenadump) -> None:
+    with subprocess.Popen(
+        ["/usr/bin/python3", "-c", LINES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        odd.wait_for_read(process.pid)
+        findings = judge(Facts(parse(json.dumps(arenadump.summary(process.pid))))).findings
+        said, _ = process.communicate("x")
+    (finding,) = (each for each in findings if each.rule == "Python's arenas")
+    assert "tracemalloc.take_snapshot() in the process tells which lines" in finding.evidence
+    line, size = map(int, said.split())
+    assert line == 4
+    assert size > 50_000 * 50
