@@ -118,12 +118,6 @@ void as_vtable_words_free(struct as_vtable_words *words)
     words->slots = NULL;
 }
 
-static bool is_code(const struct as_target *t, uint64_t address)
-{
-    const struct as_mapping *m = as_target_mapping_at(t, address);
-    return m && (m->prot & AS_PROT_EXEC);
-}
-
 // A mangled name of a class: letters, digits and underscores, as the compilers make it; local classes have a '*' before.
 static bool read_name(struct as_constants *constants, uint64_t address, char name[LONGEST_NAME])
 {
@@ -151,7 +145,7 @@ static void prove_vtables(struct as_vtables *v, struct as_constants *constants, 
     uint64_t info[2]; // type_info: its own vtable, the name
     // A class that has only one virtual function has one; that of a pure virtual is __cxa_pure_virtual.
     if (as_constants_read(constants, vtable->word - 2 * WORD, words, 3 * WORD) != 3 * WORD || words[0] != 0 ||
-        !is_code(t, words[2]))
+        !as_target_is_code(t, words[2]))
         return;
     if (words[1] == 0) { // compiled without RTTI
         vtable->proven = true;

@@ -49,7 +49,7 @@ static void match_table(struct openssl *o, const struct as_used_chunk *chunk)
 {
     enum { WORDS = 1 + FUNCTIONS + MORE_FUNCTIONS + NUMBERS };
     const uint64_t *w = as_window_at(&o->window, chunk->address + AS_HEADER, WORDS * WORD);
-    if (!w || !as_proof_is_code(o->proof.target, w[1]) || !as_proof_is_code(o->proof.target, w[2]))
+    if (!w || !as_target_is_code(o->proof.target, w[1]) || !as_target_is_code(o->proof.target, w[2]))
         return;
     const uint64_t *numbers = w + 1 + FUNCTIONS;
     if (!are_numbers(numbers))
@@ -107,7 +107,7 @@ static void match_stack(struct openssl *o, const struct as_used_chunk *chunk)
         return;
     memcpy(w, seen, sizeof w);
     uint64_t sorted = (uint32_t)w[2], room = w[2] >> 32;
-    bool known = w[3] == 0 ? has_grown_to(room) : as_proof_is_code(o->proof.target, w[3]);
+    bool known = w[3] == 0 ? has_grown_to(room) : as_target_is_code(o->proof.target, w[3]);
     if (w[0] == 0 || w[0] > room || room < LEAST_ROOM || room > INT32_MAX || sorted > 1 || !known ||
         !as_proof_is_made_for(&o->proof, w[1], room * WORD) || !are_pointers(o, w[1], w[0]))
         return;

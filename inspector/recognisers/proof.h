@@ -32,9 +32,3 @@ static inline void as_proof_give_sized(const struct as_proof *p, uint64_t pointe
     if (as_proof_is_made_for(p, pointer, bytes))
         as_proof_give(p, as_proof_node(p, pointer), shape);
 }
-
-static inline bool as_proof_is_code(struct as_target *t, uint64_t address)
-{
-    const struct as_mapping *m = as_target_mapping_at(t, address);
-    return m && m->prot & AS_PROT_EXEC;
-}

@@ -25,10 +25,10 @@ enum {
 static bool may_be_type(struct as_target *t, uint64_t word)
 {
     uint64_t w[FUNCTIONS];
-    if (!as_target_read(t, word, w, sizeof w) || !as_proof_is_code(t, w[0]) || !as_proof_is_code(t, w[COMPARE]))
+    if (!as_target_read(t, word, w, sizeof w) || !as_target_is_code(t, w[0]) || !as_target_is_code(t, w[COMPARE]))
         return false;
     for (int i = 1; i < FUNCTIONS; i++)
-        if (w[i] != 0 && !as_proof_is_code(t, w[i]))
+        if (w[i] != 0 && !as_target_is_code(t, w[i]))
             return false;
     return true;
 }

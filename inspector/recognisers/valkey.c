@@ -33,10 +33,10 @@ struct bucket_walk {
 static bool may_be_type(struct as_target *t, uint64_t word, bool *keys)
 {
     uint64_t w[FUNCTIONS];
-    if (!as_target_read(t, word, w, sizeof w) || !as_proof_is_code(t, w[HASH]))
+    if (!as_target_read(t, word, w, sizeof w) || !as_target_is_code(t, w[HASH]))
         return false;
     for (int i = 0; i < FUNCTIONS; i++)
-        if (!as_proof_is_code(t, w[i]) && w[i] != 0)
+        if (!as_target_is_code(t, w[i]) && w[i] != 0)
             return false;
     *keys = w[0] == 0;
     return true;

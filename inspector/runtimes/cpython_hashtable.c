@@ -13,12 +13,6 @@ enum {
     VALUES = 1,
 };
 
-static bool is_code(const struct as_target *t, uint64_t address)
-{
-    const struct as_mapping *m = as_target_mapping_at(t, address);
-    return m && m->prot & AS_PROT_EXEC;
-}
-
 bool as_py_has_buckets(const struct as_py_hashtable *h)
 {
     return h->buckets >= LEAST_BUCKETS && (h->buckets & (h->buckets - 1)) == 0 &&
@@ -29,11 +23,11 @@ bool as_py_is_hashtable(const struct as_target *t, const struct as_py_hashtable 
 {
     const struct as_mapping *m = as_target_mapping_at(t, h->first);
     bool has_room = m && (m->end - h->first) / AS_PY_BUCKET >= h->buckets;
-    bool code = has_room && as_py_has_buckets(h) && is_code(t, h->malloc) && is_code(t, h->free);
+    bool code = has_room && as_py_has_buckets(h) && as_target_is_code(t, h->malloc) && as_target_is_code(t, h->free);
     for (int i = 0; i < 3 && code; i++)
-        code = is_code(t, h->functions[i]);
+        code = as_target_is_code(t, h->functions[i]);
     for (int i = 0; i < 2 && code; i++)
-        code = h->destroy[i] == 0 || is_code(t, h->destroy[i]);
+        code = h->destroy[i] == 0 || as_target_is_code(t, h->destroy[i]);
     return code;
 }
 

@@ -62,6 +62,13 @@ size_t as_target_mapping_from(const struct as_target *t, uint64_t address);
 // The mapping that holds `address`, or NULL.
 const struct as_mapping *as_target_mapping_at(const struct as_target *t, uint64_t address);
 
+// Does an address lie in memory that can be run?
+static inline bool as_target_is_code(const struct as_target *t, uint64_t address)
+{
+    const struct as_mapping *m = as_target_mapping_at(t, address);
+    return m && m->prot & AS_PROT_EXEC;
+}
+
 // Whether the mapping may be of a program's or library's file: those on tmpfs are AS_MAP_SHMEM.
 static inline bool as_mapping_of_file(const struct as_mapping *m)
 {
