@@ -183,10 +183,11 @@ class Watch:
         elif self.deep and taken:
             self.deep.usual = usual
         self._announce(costs)
-        searched = spent()
         if self._checks and taken:
+            searched = spent()
             self._checks.after_poll(self._budget.share)
-        return interval + (spent() - searched) / self._budget.share
+            interval += (spent() - searched) / self._budget.share
+        return interval
 
     def _costs(self, every: float, usual: float, added: float = 0.0) -> Costs:
         return Costs(every, usual, deep=self.deep is not None, added=max(added, 0.0))
