@@ -3,11 +3,13 @@
 
 #include "base/amount.h"
 #include "cli/enum_names.h"
+#include "cli/nearest.h"
 #include "libc/libc.h"
 #include "png/palette.h"
 
 #include <getopt.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,6 +181,22 @@ static bool read_value(struct as_options *o, const struct option_row *row, const
     return true;
 }
 
+static bool unknown_option(const char *command, const char *word, uint32_t takes, struct as_error *err)
+{
+    const char *names[ROWS];
+    size_t count = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if (!rows[i].commands || (takes & rows[i].commands))
+            names[count++] = rows[i].name;
+    char name[AS_NEAREST_LENGTH + 1]; // without what follows "="
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    const char *near = strncmp(name, "--", 2) == 0 ? as_nearest(name + 2, names, count) : NULL;
+    if (near)
+        return as_fail(err, AS_USAGE, "%s: unknown option '%s': did you mean --%s? (arenadump help %s)", command, word,
+                       near, command);
+    return as_fail(err, AS_USAGE, "%s: unknown option '%s' (arenadump %s --help lists all)", command, word, command);
+}
+
 bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes, struct as_error *err)
 {
     struct option long_options[ROWS + 1] = {0};
@@ -197,8 +215,7 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
         if (option == ':')
             return as_fail(err, AS_USAGE, "%s: the option '%s' needs a value", argv[0], word);
         if (option == '?')
-            return as_fail(err, AS_USAGE, "%s: unknown option '%s' (arenadump %s --help lists all)", argv[0], word,
-                           argv[0]);
+            return unknown_option(argv[0], word, takes, err);
         const struct option_row *row = row_of(option);
         if (row->commands && !(takes & row->commands))
             return as_fail(err, AS_USAGE, "%s: the option '%s' belongs to another command (arenadump --help lists all)",

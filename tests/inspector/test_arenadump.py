@@ -99,7 +99,6 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ([], USAGE, "give a command"),
         (
             ["explode"],
             USAGE,
@@ -132,9 +131,8 @@ def test_what_it_says_when_asked_amiss(
 
 
 def test_help_and_version(arenadump: harness.Arenadump) -> None:
-    overall = arenadump.check("--help")
     for command in ("summary", "dump", "png", "chunks"):
-        assert arenadump.check(command, "--help").partition("docs/hazards.md")[0] in overall
+        assert arenadump.check(command, "--help").startswith(f"arenadump {command} ")
     assert f"dump format {fmt.MAJOR}.{fmt.MINOR}\n" in arenadump.check("--version")
 
 

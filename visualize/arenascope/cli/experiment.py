@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from arenascope.cli.experiment_progress import progress
+from arenascope.cli.groups import Suggesting
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.experiment import available, runner
@@ -40,7 +41,7 @@ class Behind(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def experiment() -> None:
     """Compare allocator settings under the same workload.
 

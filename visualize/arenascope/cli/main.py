@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from arenascope.cli.groups import Suggesting
 from arenascope.errors import ArenascopeError, Code
 from arenascope.humanize import printable
 from arenascope.version import described
@@ -60,7 +63,7 @@ COMMANDS = {
 HARMLESS = {"agent-path", "doctor", "experiment", "trace", "gdb-script", "schema", "timeline"}
 
 
-class Subcommands(click.Group):
+class Subcommands(Suggesting):
     """A subcommand is loaded when it is asked for: to load all takes longer than most of them need."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -76,6 +79,10 @@ class Subcommands(click.Group):
         if cmd_name not in HARMLESS:
             command.epilog = "docs/hazards.md: all that can happen to a running process."
         return command
+
+    def meant_without_command(self, args: list[str]) -> list[str]:
+        """A target alone is to be shown."""
+        return ["summary", *args] if re.fullmatch("[0-9]+", args[0]) or Path(args[0]).exists() else []
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, as click writes it, from the table alone: to load all takes half a second."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from arenascope import api
+from arenascope.cli.groups import Suggesting
 from arenascope.cli.options import snapshot_options
 from arenascope.cli.progress import waiting
 from arenascope.errors import ArenascopeError, Code
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 measure_option = click.option(
     "--measure",
     type=click.Choice((*MEASURES, *OF_SITES)),
+    metavar="MEASURE",
     default=MEASURES[-1],
     show_default=True,
     help="inuse_space, inuse_objects: bytes and number of the chunks in use now. alloc_space, alloc_objects: the same "
@@ -97,7 +99,7 @@ def _filtering(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-class _TakesByDefault(click.Group):
+class _TakesByDefault(Suggesting):
     """`arenascope profile PID` is `arenascope profile take PID`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -8,14 +8,15 @@ import os
 import click
 
 from arenascope import api
+from arenascope.cli.groups import Suggesting
 
 
-class OfFile(click.Group):
+class OfFile(Suggesting):
     """A group whose first command is meant where none is named: the first word is a file's name then."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the command before the others."""
-        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        named = args and args[0] in {*self.commands, *ctx.help_option_names, "help"}
         return super().parse_args(ctx, args if named else ["show", *args])
 
 

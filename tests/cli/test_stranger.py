@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""The first ten minutes of a stranger: what is said to who types something that is not right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from tools import harness
+from tools import synthetic_dump as synthetic
+from tools.command import here
+
+from arenascope.cli.main import cli
+from arenascope.errors import Code
+
+SCREEN = 60  # lines
+
+
+def meant(said: str) -> list[str]:
+    """The command that an error suggests, in its words."""
+    return said.partition("Did you mean: ")[2].rstrip("\n").split(" ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggested"),
+    [
+        ("25752", "arenascope summary 25752"),
+        ("sumary 25752", "arenascope summary 25752"),
+        ("owners", None),
+        ("tmri 25752 --deep", "arenascope trim 25752 --deep"),
+        ("profile tops 1", "arenascope profile top 1"),
+        ("experiment lits", "arenascope experiment list"),
+        ("help sumary", "arenascope summary --help"),
+        ("nonsense", None),
+    ],
+)
+def test_a_command_that_is_none(typed: str, suggested: str | None) -> None:
+    done = here(*typed.split())
+    assert done.returncode == Code.USAGE
+    assert done.stdout == ""
+    assert ("No such command" in done.stderr) == (typed != "owners")
+    assert meant(done.stderr) == (suggested.split() if suggested else [""])
+
+
+def test_a_file_is_no_command(tmp_path: Path, arenadump: harness.Arenadump) -> None:
+    """The command that is suggested works as it stands."""
+    path = synthetic.write(tmp_path / "synthetic.dump", synthetic.sections())
+    suggested = meant(here(path).stderr)
+    assert suggested == ["arenascope", "summary", str(path)]
+    assert here(*suggested[1:], arenadump=arenadump.path).returncode == Code.OK
+    done = arenadump.run(path)
+    assert done.returncode == Code.USAGE
+    assert meant(done.stderr) == ["arenadump", "summary", str(path)]
+    assert arenadump.run(*meant(done.stderr)[1:]).returncode == Code.OK
+
+
+@pytest.mark.parametrize("typed", ["", "help", "help help", "help trim", "help profile top", "profile help top"])
+def test_help_is_a_command(typed: str) -> None:
+    words = typed.split()
+    wanted = here(*(word for word in words if word != "help"), "--help")
+    assert wanted.returncode == Code.OK
+    done = here(*words)
+    assert done.stdout + done.stderr == wanted.stdout
+    assert done.returncode == (Code.OK if words else Code.USAGE)
+    assert bool(done.stdout) == bool(words)
+
+
+@pytest.mark.parametrize("command", ["summary", "trim", "watch"])
+def test_an_option_that_is_none(command: str) -> None:
+    done = here(*command.split(), "--max-puase", "5ms", "1")
+    assert done.returncode == Code.USAGE
+    assert "Did you mean" in done.stderr
+    assert "--max-pause" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("25752", "unknown command '25752'. Did you mean: arenadump summary 25752\n"),
+        ("sumary 25752", "unknown command 'sumary': did you mean summary? (arenadump help summary)\n"),
+        ("tirm 25752", "unknown command 'tirm': did you mean trim? (arenadump help trim)\n"),
+        ("help ownrs", "unknown command 'ownrs': did you mean owners? (arenadump help owners)\n"),
+        ("summary --jsno 1", "summary: unknown option '--jsno': did you mean --json? (arenadump help summary)\n"),
+        ("dump --otput=x 1", "dump: unknown option '--otput=x': did you mean --output? (arenadump help dump)\n"),
+        ("summary --deeep 1", "summary: unknown option '--deeep' (arenadump summary --help lists all)\n"),
+        (f"{'summary' * 10} 1", f"unknown command '{'summary' * 10}': use summary, dump,"),
+    ],
+)
+def test_arenadump_is_asked_amiss(arenadump: harness.Arenadump, typed: str, says: str) -> None:
+    done = arenadump.run(*typed.split())
+    assert (done.returncode, done.stdout) == (Code.USAGE, "")
+    assert done.stderr.startswith(f"arenadump: {says}")
+
+
+def test_the_help_of_arenadump(arenadump: harness.Arenadump) -> None:
+    overall = arenadump.check("help")
+    assert overall == arenadump.check("--help") == arenadump.check("-h")
+    done = arenadump.run()
+    assert (done.returncode, done.stdout, done.stderr) == (Code.USAGE, "", overall)
+    names = [line.split()[1] for line in overall.splitlines() if line.startswith("  arenadump ")]
+    assert len(names) == 15
+    for command in names:
+        assert arenadump.check("help", command) == arenadump.check(command, "--help")
+        assert arenadump.check("help", command).startswith(f"arenadump {command} ")
+
+
+def every_command(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            each = command.get_command(context, name)
+            assert each
+            yield from every_command(each, *path, name)
+
+
+def test_each_help_fits_on_a_screen(arenadump: harness.Arenadump) -> None:
+    shown = {
+        path: CliRunner().invoke(cli, [*path, "--help"], env={"COLUMNS": "80"}).output for path in every_command(cli)
+    }
+    assert len(shown) > 30
+    names = [(), *((line.split()[1],) for line in arenadump.check("--help").splitlines() if line.startswith("  arena"))]
+    shown |= {("arenadump", *name): arenadump.check(*name, "--help") for name in names}
+    assert {path: text.count("\n") for path, text in shown.items() if text.count("\n") > SCREEN} == {}
+    assert {path for path, text in shown.items() if not text or max(map(len, text.splitlines())) > 80} == set()
