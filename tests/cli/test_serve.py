@@ -7,6 +7,7 @@ import array
 import fcntl
 import json
 import os
+import platform
 import random
 import re
 import signal
@@ -37,6 +38,7 @@ from arenascope.wire.dump import Dump
 
 REQUESTS = int(os.environ.get("REQUESTS", "200"))
 KILLS = int(os.environ.get("KILLS", "6"))
+RECVMSG = "47" if platform.machine() == "x86_64" else "212"
 pytestmark = pytest.mark.usefixtures("own_arenadump")
 
 FREEZE = ("--mode=freeze", "--max-pause=600s")
@@ -78,6 +80,9 @@ def kilobytes(pid: int) -> int:
 
 
 def descriptors(pid: int) -> list[tuple[str, str]]:
+    """Once it waits for a request: it closes the streams of one after its answer."""
+    call = Path(f"/proc/{pid}/syscall")
+    until(lambda: call.read_text().split()[0] == RECVMSG, "it waits for no request")
     folder = Path(f"/proc/{pid}/fd")
     return sorted((each.name, str(each.readlink())) for each in folder.iterdir())
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +256,39 @@ def test_several_inspectors_at_once(sleeper: Path, arenadump: harness.Arenadump,
         out, _ = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM
         assert out == ""
+
+
+@contextmanager
+def starved(pid: int) -> Iterator[None]:
+    """Its threads run when nobody else wants their processor, and others want it all the time."""
+    processor = {max(os.sched_getaffinity(0))}
+    spin = f"import os\nos.sched_setaffinity(0, {processor})\nwhile True: pass"
+    spinners = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(8)]
+    try:
+        assert wait_until(lambda: all(os.sched_getaffinity(each.pid) == processor for each in spinners))
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), processor)
+            os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
+        yield
+    finally:
+        for each in spinners:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_thread_that_no_processor_runs(sleeper: Path, arenadump: harness.Arenadump, threads: int) -> None:
+    """We have ended its sleep, and go before it has run: it would be killed for what the kernel goes on with."""
+    command = [*rights("with", arenadump), "summary", "--mode=freeze", "--max-pause=1us"]
+    with sleeping(sleeper, "kill", "futex", threads=threads) as process:
+        with starved(process.pid):
+            snapshot = subprocess.Popen([*command, str(process.pid)], stderr=subprocess.PIPE, text=True)
+            with suppress(subprocess.TimeoutExpired):
+                snapshot.wait(2)  # most go on until a processor is free
+        _, said = snapshot.communicate()
+        assert snapshot.returncode == 4, said
+        assert "was resumed after" in said
+        check_unharmed(process, threads)
 
 
 @pytest.mark.parametrize("mode", ["freeze", "clone"])

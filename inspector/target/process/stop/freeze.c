@@ -411,6 +411,16 @@ static bool release(const struct as_process *p, struct as_tracee *tracee)
     return false;
 }
 
+static bool awaits_stops(const struct as_process *p)
+{
+    for (size_t i = 0; i < p->tracees.count; ++i) {
+        const struct as_tracee *tracee = &p->tracees.items[i];
+        if (!tracee->escorted && !tracee->stopped && as_restart_awaits_stop(p, tracee->tid))
+            return true;
+    }
+    return false;
+}
+
 void as_process_resume(struct as_target *t)
 {
     struct as_process *p = as_process_of(t);
@@ -426,7 +436,7 @@ void as_process_resume(struct as_target *t)
         uint64_t now = as_now_ns();
         if (deadline == 0)
             deadline = now + STRAGGLER_NS;
-        if (kept > 0 && now > deadline)
+        if (kept > 0 && now > deadline && !awaits_stops(p))
             break;
         if (kept > 0)
             pause_a_little(round);

@@ -219,6 +219,17 @@ void as_restart_guard(struct as_tracee *tracee)
                                 tracee->sleep.call == SYS_restart_syscall ? AS_FAIL_WITH_EINTR : AS_MAKE_AGAIN);
 }
 
+bool as_restart_awaits_stop(const struct as_process *p, pid_t tid)
+{
+    char state = as_proc_state(tid);
+    if (as_proc_is_dead(state) || !is_filtered(tid))
+        return false;
+    struct as_sleep sleep;
+    bool unknown;
+    // (What one that is to run sleeps in, the kernel does not say.)
+    return state != 'D' || (read_sleep(p, tid, &sleep, &unknown) ? is_restarted_elsewhere(&sleep) : unknown);
+}
+
 static void let_go(struct as_tracee *tracee, int signal)
 {
     ptrace(PTRACE_SETOPTIONS, tracee->tid, 0, 0);

@@ -34,6 +34,9 @@ bool as_restart_escort(const struct as_process *p, struct as_tracee *tracee);
 // An escorted thread has stopped, with `status` (a signal, and from bit 8 on an event). False: it has been let go. `halt`: it was
 // interrupted, and its next stop is to be for that.
 bool as_restart_step(struct as_tracee *tracee, int status, bool halt);
+// Would a thread be killed for it if we left it now, interrupted and not stopped yet? It has left its sleep, and no processor has run it
+// since: a guard comes with its stop alone.
+bool as_restart_awaits_stop(const struct as_process *p, pid_t tid);
 // Lets go of escorted threads whose sleep has ended. To be called again and again while there are some: these threads wait for it.
 void as_restart_serve(struct as_process *p);
 // The same until the other end of `socket` is closed (true; nothing is ever sent to us), or it is `due_ns` (as_now_ns; 0: never).
