@@ -13,7 +13,9 @@ bool as_inject_passes_filters(struct as_process *p, bool everywhere, struct as_e
         return as_fail(
             err, AS_UNSUPPORTED,
             "process %d is under a seccomp filter, which may kill it for a system call that the agent makes: "
-            "use --force if you know that the filter allows files, mappings, sockets, threads and madvise",
+            "--force is safe where the filter allows files, mappings, sockets, threads and madvise, as the default "
+            "profiles of Docker and podman do; it takes CAP_SYS_ADMIN, and an arenadump under no filter: run it as "
+            "root, outside of the container",
             p->base.pid);
     if (!everywhere)
         return true;

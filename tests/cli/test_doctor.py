@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tools import harness
 from tools.command import arenascope
+from tools.odd import needs_root
+from tools.running import started
 
 from arenascope.doctor import software
 from arenascope.doctor.check import Status
@@ -52,3 +57,41 @@ def test_doctor_without_arenadump(tmp_path: Path) -> None:
     assert report["ok"] is False
     assert report["checks"][0]["status"] == "missing"
     assert report["checks"][0]["fix"]
+
+
+def found_by(*prefix: str) -> dict[str, dict[str, str]]:
+    """What each check of a doctor that is started in some way has found."""
+    command = [*prefix, sys.executable, "-m", "arenascope", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+@needs_root
+@pytest.mark.parametrize("weak", [[], ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]])
+def test_doctor_promises_what_processes_grant(arenadump: harness.Arenadump, weak: list[str]) -> None:
+    """Process 1 and another user's: what it says of each is what a snapshot of it says."""
+    other = ["setpriv", "--reuid=64000", "--clear-groups", "sh", "-c", "echo ready; exec sleep 1000"]
+    with started(other, "ready") as pid:
+        check = found_by(*weak)["ptrace"]
+        said = dict(re.findall(r"process ([0-9]+) (can be|cannot be)", check["found"]))
+        assert "1" in said
+        assert any(Path(f"/proc/{each}").stat().st_uid for each in said), f"another user's than root's, such as {pid}"
+        for each, words in said.items():
+            command = [*weak, str(arenadump.path), "summary", "--mode=live", each]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (done.returncode == 4) == (words == "cannot be"), (each, words, done.stderr)
+    assert "every process" not in check["found"]
+    assert check["status"] == ("limited" if "cannot be" in said.values() and not weak else "ok")
+
+
+@needs_root
+def test_doctor_knows_what_it_could_not_read(tmp_path: Path) -> None:
+    """A kernel has none of what is not there; what is hidden is not known."""
+    hide = 'mount -t tmpfs none /sys && mount --bind "$0" /proc/meminfo && exec "$@"'
+    locked = tmp_path / "locked"
+    locked.touch(mode=0)
+    blind = ["unshare", "--mount", "sh", "-c", hide, str(locked)]
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    found = {name: check["found"] for name, check in found_by(*blind, *without).items()}
+    assert found["transparent huge pages"] == "not readable: /sys/kernel/mm is not mounted here"
+    assert found["swap"] == "not readable: Permission denied: run arenascope with sudo"

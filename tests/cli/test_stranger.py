@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +15,11 @@ import pytest
 from click.testing import CliRunner
 from tools import harness
 from tools import synthetic_dump as synthetic
-from tools.command import here
+from tools.command import PARK, arenascope, here
+from tools.odd import needs_root
+from tools.running import started
 
+import arenascope as package
 from arenascope.cli.main import cli
 from arenascope.errors import Code
 
@@ -126,3 +133,93 @@ def test_each_help_fits_on_a_screen(arenadump: harness.Arenadump) -> None:
     shown |= {("arenadump", *name): arenadump.check(*name, "--help") for name in names}
     assert {path: text.count("\n") for path, text in shown.items() if text.count("\n") > SCREEN} == {}
     assert {path for path, text in shown.items() if not text or max(map(len, text.splitlines())) > 80} == set()
+
+
+@pytest.fixture(scope="module")
+def parked() -> Iterator[int]:
+    """The PID of a Python that waits."""
+    with started([sys.executable, "-c", PARK], ".") as pid:
+        yield pid
+
+
+def test_a_page_on_standard_output(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """The same as in a file, and nothing else on either stream."""
+    dump = synthetic.write(tmp_path / "synthetic.dump", synthetic.sections())
+    written = arenascope("report", dump, "-o", tmp_path / "page.html", arenadump=arenadump.path)
+    assert written.stderr == f"{tmp_path}/page.html: open it in a browser\n"
+    done = arenascope("report", dump, "-o", "-", arenadump=arenadump.path, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (Code.OK, "")
+    assert done.stdout == (tmp_path / "page.html").read_text()
+    assert not (tmp_path / "-").exists()
+
+
+READ_ONLY = ["unshare", "--mount", "sh", "-c", 'mount -o remount,bind,ro / && mount --bind "$0" /tmp && exec "$@"']
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("summary PID", ""),
+        ("report PID -o -", ""),
+        ("report PID --chunks -o -", ""),
+        ("diff PID PID", ""),
+        ("top --once PID", ""),
+        ("trim --forecast PID", ""),
+        ("leaks PID", ""),
+        ("report PID", "cannot write 'report.html': Read-only file system"),
+        ("report PID -o - --png pictures", "set the MPLCONFIGDIR environment variable to a writable directory"),
+        ("dump PID -o x", "Read-only file system"),
+        ("watch PID --for 1ms -o x", "Read-only file system"),
+    ],
+)
+def test_nothing_can_be_written(
+    arenadump: harness.Arenadump, parked: int, tmp_path: Path, typed: str, says: str
+) -> None:
+    """No directory takes a file, a temporary one neither, and there is no home."""
+    words = [str(parked) if word == "PID" else word for word in typed.split()]
+    environment = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
+    environment |= {"ARENASCOPE_ARENADUMP": str(arenadump.path), "TMPDIR": "/nowhere"}
+    command = [*READ_ONLY, str(tmp_path), sys.executable, "-m", "arenascope", *words]
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (Code.IO if says else Code.OK), done.stderr
+    assert bool(done.stdout) != bool(says)
+    assert (says in done.stderr.splitlines()[-1]) if says else not done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("width", [60, 200])
+@pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}, {"NO_COLOR": "1", "LANG": "C", "LC_ALL": "C"}])
+def test_a_pipe_has_the_columns_that_it_is_told(
+    arenadump: harness.Arenadump, parked: int, width: int, environment: dict[str, str]
+) -> None:
+    """Lines that are filled; a table whose numbers need more has more."""
+    given = {**os.environ, **environment, "COLUMNS": str(width), "ARENASCOPE_ARENADUMP": str(arenadump.path)}
+    done = arenascope("summary", parked, env=given)
+    assert (done.returncode, done.stderr) == (Code.OK, "")
+    assert "\x1b" not in done.stdout
+    longest = max(map(len, done.stdout.splitlines()))
+    assert longest <= 80 if width == 60 else 120 < longest <= 200
+
+
+FINDS = "from arenascope.wire.agent import find_agent\nfrom arenascope.wire.commands import program\n"
+
+
+@pytest.mark.parametrize("place", ["bin", "arenascope"])
+def test_what_lies_beside_the_package_is_found(arenadump: harness.Arenadump, tmp_path: Path, place: str) -> None:
+    """As pip install --target has it, and what unpacks itself; before what another installation has on PATH."""
+    folder = tmp_path / "target"
+    shutil.copytree(Path(package.__file__).parent, folder / "arenascope", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / place).mkdir(exist_ok=True)
+    shutil.copy(arenadump.path, folder / place / "arenadump")
+    shutil.copy(harness.agent_path(arenadump.path), folder / place)
+    environment = {name: value for name, value in os.environ.items() if name != "ARENASCOPE_ARENADUMP"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{FINDS}print(program(), find_agent())"],
+        env={**environment, "PYTHONPATH": str(folder)},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [f"{folder}/{place}/arenadump", f"{folder}/{place}/libarenascope.so"], done.stderr

@@ -396,7 +396,7 @@ static struct as_process *open_once(pid_t pid, struct as_error *err)
     if (!ok && pid > 0 && (kill(pid, 0) == 0 || errno == EPERM))
         as_fail(err, AS_DENIED, "process %d exists, but /proc hides it (hidepid): run as root", pid);
     else if (!ok)
-        as_fail(err, AS_NO_TARGET, "there is no process with pid %d", pid);
+        as_fail(err, AS_NO_TARGET, "there is no process with pid %d (ps -e lists all)", pid);
     uint64_t group = ok ? as_proc_status(p->proc_fd, "status", "Tgid:") : 0;
     if (ok && group != AS_PROC_NONE && group != (uint64_t)pid)
         ok = as_fail(err, AS_NO_TARGET, "%d is not a process but a thread of process %d: give the process id", pid,

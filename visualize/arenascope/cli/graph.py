@@ -9,7 +9,7 @@ import click
 
 from arenascope import api
 from arenascope.cli.options import limiting, snapshot_options
-from arenascope.cli.progress import print_json, waiting
+from arenascope.cli.progress import print_utf8, waiting
 from arenascope.errors import Code
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _code(found: Answer[Any]) -> int:
 
 def _show(found: Answer[Leaks] | Answer[Owners] | Answer[Types] | Answer[Why], *, as_json: bool) -> None:
     if as_json:
-        print_json(found.json)
+        print_utf8(found.json)
         return
     from arenascope.render.graph import RENDER  # noqa: PLC0415 - JSON needs no rich
     from arenascope.render.terminal import console  # noqa: PLC0415 - likewise

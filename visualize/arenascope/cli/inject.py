@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope import api
-from arenascope.cli.progress import print_json, waiting
+from arenascope.cli.progress import print_utf8, waiting
 from arenascope.wire.agent import GDB_SCRIPT
 
 
@@ -33,7 +33,7 @@ def inject(pid: str, timeout: str | None, *, force: bool, as_json: bool) -> None
     with waiting(f"loading the agent into {pid}"):
         found = api.inject(pid, timeout=timeout, force=force)
     if as_json:
-        print_json(found.json)
+        print_utf8(found.json)
     else:
         from arenascope.render.inject import render_inject  # noqa: PLC0415 - JSON needs none
 

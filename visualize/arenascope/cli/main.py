@@ -161,7 +161,7 @@ def _fail(error: Exception) -> int:
     if isinstance(error, ArenascopeError):
         code, words = error.code, str(error)
     elif isinstance(error, OSError):
-        code, words = Code.IO, f"{error.filename or 'output'}: {error.strerror}"
+        code, words = Code.IO, f"{error.filename or 'output'}: {error.strerror}" if error.strerror else str(error)
     else:
         code, words = Code.NO_MEMORY, "out of memory"
     with suppress(OSError):  # the exit code says it, too

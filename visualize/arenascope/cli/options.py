@@ -26,7 +26,7 @@ def process_named(pid: str, verb: str) -> Process:
 
     found = process_at(int(pid)) if re.fullmatch("[0-9]+", pid) else None
     if found is None:
-        raise ArenascopeError(Code.NO_TARGET, f"cannot {verb} {pid}: there is no such process")
+        raise ArenascopeError(Code.NO_TARGET, f"cannot {verb} {pid}: there is no such process (ps -e lists all)")
     return found
 
 

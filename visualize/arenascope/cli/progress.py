@@ -28,6 +28,6 @@ def remark(words: str) -> None:
         sys.stderr.write(words)
 
 
-def print_json(text: str) -> None:
-    """What arenadump printed, to the byte: in UTF-8, whatever the locale."""
+def print_utf8(text: str) -> None:
+    """JSON as arenadump printed it, or a page: to the byte, in UTF-8, whatever the locale."""
     click.echo(text.encode(), nl=False)

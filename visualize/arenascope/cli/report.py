@@ -12,9 +12,9 @@ import click
 
 from arenascope import api
 from arenascope.cli.options import graph_option, snapshot_options
-from arenascope.cli.progress import remark, waiting
+from arenascope.cli.progress import print_utf8, remark, waiting
 from arenascope.extras import need
-from arenascope.humanize import printable
+from arenascope.humanize import printable, utf8
 from arenascope.private_files import write_page
 from arenascope.processes import files_of
 from arenascope.timeline.store import is_timeline
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from arenascope.api import Options
 
 SAID = "{}: open it in a browser"
+STDOUT = "-"
 BY_SIZE = ("chunks", "objects")  # what is read of a small target unless the user says something
 SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are taken only when asked for
 
@@ -32,7 +33,12 @@ SMALL = 1 << 30  # bytes resident: of more than that, chunks and objects are tak
 @click.argument("target")
 @click.argument("after", required=False)
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", show_default=True, help="The file to write (mode 0600)."
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="report.html",
+    show_default=True,
+    help="The file to write (mode 0600); - is standard output.",
 )
 @click.option(
     "--chunks/--no-chunks",
@@ -78,12 +84,12 @@ def report(  # noqa: PLR0913, PLR0917 - one for each option
     with waiting(f"inspecting {' and '.join(targets)}"):
         snapshots = [each.taken for each in api.inspect_all([_asked(each, how) for each in targets], remark)]
     with waiting("drawing"):
-        write_page(output, render(build(snapshots)))
+        _write(output, render(build(snapshots)))
         for kind, folder in pictures.items():
             from arenascope.report import image_export  # noqa: PLC0415 - matplotlib takes most of a second to import
 
             image_export.write(snapshots, folder, kind)
-    click.echo(SAID.format(printable(output)), err=True)
+    _say(output)
 
 
 def _of_timeline(target: str, output: str, given: list[str]) -> None:
@@ -95,8 +101,20 @@ def _of_timeline(target: str, output: str, given: list[str]) -> None:
             f"'{target}' is a timeline: its snapshots are taken already, so {given[0]} cannot be given"
         )
     with waiting("drawing"):
-        write_page(output, render(build(target)))
-    click.echo(SAID.format(printable(output)), err=True)
+        _write(output, render(build(target)))
+    _say(output)
+
+
+def _write(output: str, page: str) -> None:
+    if output == STDOUT:
+        print_utf8(utf8(page))
+    else:
+        write_page(output, page)
+
+
+def _say(output: str) -> None:
+    if output != STDOUT:
+        click.echo(SAID.format(printable(output)), err=True)
 
 
 def _asked(target: str, how: Options) -> tuple[str, Options]:

@@ -9,7 +9,7 @@ import click
 
 from arenascope import api
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
-from arenascope.cli.progress import print_json, waiting
+from arenascope.cli.progress import print_utf8, waiting
 from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
 
@@ -29,7 +29,7 @@ def summary(target: str, how: Options, *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         found = api.summary(target, **how)
     if as_json:
-        print_json(_with_findings(found))
+        print_utf8(_with_findings(found))
     else:
         from arenascope.render.summary import render_summary  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.terminal import console  # noqa: PLC0415

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from arenascope import api
-from arenascope.cli.progress import print_json, waiting
+from arenascope.cli.progress import print_utf8, waiting
 
 
 @click.command("trace")
@@ -23,7 +23,7 @@ def trace(file: str, number: int, *, as_json: bool) -> None:
     with waiting(f"reading {file}"):
         found = api.read_trace(file)
     if as_json:
-        print_json(found.json)
+        print_utf8(found.json)
     else:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trace import render_trace  # noqa: PLC0415

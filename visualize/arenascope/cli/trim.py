@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from arenascope import api
-from arenascope.cli.progress import print_json, waiting
+from arenascope.cli.progress import print_utf8, waiting
 
 
 @click.command()
@@ -45,7 +45,7 @@ def trim(pid: str, *, forecast: bool, as_json: bool, **options: Any) -> None:
     with waiting(f"trimming {pid}" if not forecast else f"inspecting {pid}"):
         found = api.trim(pid, forecast_only=forecast, **options)
     if as_json:
-        print_json(found.json)
+        print_utf8(found.json)
     else:
         from arenascope.render.terminal import console  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.trim import render_trim  # noqa: PLC0415

@@ -6,6 +6,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple
+
+BASES: Final = {"proc": "/proc/sys/kernel", "sys": "/sys/kernel/mm"}  # every kernel has them
 
 
 class Status(enum.Enum):
@@ -27,9 +30,24 @@ class Check:
     basic: bool = False  # without it nothing works: doctor fails
 
 
-def read_text(path: str) -> str | None:
-    """A small file of /proc or /sys, stripped; None when the kernel has none or does not show it."""
+class Unreadable(NamedTuple):
+    """There may be such a file: it is not known what it says."""
+
+    why: str
+
+
+def read(path: str) -> str | Unreadable | None:
+    """A small file of /proc or /sys, stripped; None: the kernel has none."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
+    except FileNotFoundError:
+        base = BASES[Path(path).parts[1]]
+        return None if Path(base).is_dir() else Unreadable(f"{base} is not mounted here")
+    except OSError as error:
+        return Unreadable(f"{error.strerror}: run arenascope with sudo")
+
+
+def read_text(path: str) -> str:
+    """The same; nothing where it is not known."""
+    found = read(path)
+    return found if isinstance(found, str) else ""

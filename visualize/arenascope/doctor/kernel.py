@@ -13,7 +13,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from arenascope.doctor.check import Check, Status, read_text
+from arenascope.doctor import rights
+from arenascope.doctor.check import Check, Status, Unreadable, read
 from arenascope.humanize import size
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 PAGEMAP_SCAN: Final = 0xC060_6610
 PM_SCAN_ARG: Final = struct.Struct("=12Q")
 PAGE_IS_PRESENT: Final = 1 << 3
-CAP_SYS_PTRACE: Final = 19
-OPENS_PAGEMAP: Final = (1 << 1) | (1 << 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
 def checks() -> Iterator[Check]:
@@ -33,7 +32,7 @@ def checks() -> Iterator[Check]:
         "kernel", Status.OK, f"Linux {platform.release()}, {platform.machine()}, pages of {size(mmap.PAGESIZE)}"
     )
     yield pagemap_scan()
-    yield ptrace_scope()
+    yield rights.ptrace()
     yield map_files()
     yield swap()
     yield huge_pages()
@@ -66,42 +65,17 @@ def pagemap_scan() -> Check:
             with Path("/proc/self/pagemap").open("rb", buffering=0) as pagemap:
                 found = fcntl.ioctl(pagemap, PAGEMAP_SCAN, argument)
         except OSError as error:
-            words = (
+            why = (
                 f"not available ({error.strerror}; Linux 6.7 or later has it): pagemap is read instead, which is slower"
             )
-            return Check("PAGEMAP_SCAN", Status.LIMITED, words)
+            if error.filename:
+                why = f"not known: /proc/self/pagemap is not readable ({error.strerror})"
+            return Check("PAGEMAP_SCAN", Status.LIMITED, why)
     if found == 1 and struct.unpack_from("=Q", region)[0] == start:
         return Check("PAGEMAP_SCAN", Status.OK, "available")
     return Check(
         "PAGEMAP_SCAN", Status.LIMITED, "did not find a resident page of this process; pagemap is read instead"
     )
-
-
-def ptrace_scope() -> Check:
-    """Whom the kernel lets inspect whom, besides the plain rule of "same user"."""
-    scope = read_text("/proc/sys/kernel/yama/ptrace_scope")
-    effective = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text("/proc/self/status") or "", re.MULTILINE)
-    held = int(effective[1], 16) if effective else 0
-    capable = bool(held >> CAP_SYS_PTRACE & 1)
-    who = f"kernel.yama.ptrace_scope is {scope}" if scope else "Yama is not active"
-    if scope == "3":
-        words = f"{who}: no process may be inspected until the next boot"
-        return Check("ptrace", Status.LIMITED, words, "set kernel.yama.ptrace_scope=0 in /etc/sysctl.d and reboot")
-    if capable and not held & OPENS_PAGEMAP:
-        words = f"{who}; CAP_SYS_PTRACE is held, CAP_DAC_READ_SEARCH is not: only your own processes can be inspected"
-        return Check("ptrace", Status.LIMITED, words, "run arenascope with sudo, or with both capabilities")
-    if capable:
-        return Check(
-            "ptrace",
-            Status.OK,
-            f"{who}; CAP_SYS_PTRACE is held: every process of this container or machine can be inspected",
-        )
-    if scope in {"1", "2"}:
-        words = f"{who}: {'only descendants can be inspected' if scope == '1' else 'a snapshot needs CAP_SYS_PTRACE'}"
-        return Check(
-            "ptrace", Status.LIMITED, words, "sudo sysctl kernel.yama.ptrace_scope=0, or run arenascope with sudo"
-        )
-    return Check("ptrace", Status.OK, f"{who}; without CAP_SYS_PTRACE: your own processes can be inspected")
 
 
 def map_files() -> Check:
@@ -119,7 +93,10 @@ def map_files() -> Check:
 
 def swap() -> Check:
     """Whether there is any: rows of swapped bytes are then to be expected."""
-    found = re.search(r"^SwapTotal:\s*(\d+) kB", read_text("/proc/meminfo") or "", re.MULTILINE)
+    meminfo = read("/proc/meminfo")
+    if isinstance(meminfo, Unreadable):
+        return Check("swap", Status.LIMITED, f"not readable: {meminfo.why}")
+    found = re.search(r"^SwapTotal:\s*(\d+) kB", meminfo or "", re.MULTILINE)
     if not found:
         return Check("swap", Status.LIMITED, "/proc/meminfo has no SwapTotal")
     total = int(found[1]) * 1024
@@ -128,7 +105,9 @@ def swap() -> Check:
 
 def huge_pages() -> Check:
     """Transparent huge pages: with "always", memory that was returned may come back as part of a huge page."""
-    modes = read_text("/sys/kernel/mm/transparent_hugepage/enabled")
+    modes = read("/sys/kernel/mm/transparent_hugepage/enabled")
+    if isinstance(modes, Unreadable):
+        return Check("transparent huge pages", Status.LIMITED, f"not readable: {modes.why}")
     chosen = re.search(r"\[(\w+)\]", modes or "")
     if not chosen:
         return Check("transparent huge pages", Status.OK, "this kernel has none")

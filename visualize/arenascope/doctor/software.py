@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from arenascope.doctor.check import Check, Status, read_text
@@ -76,7 +77,7 @@ def gdb() -> Check:
     if not path:
         lost = "not found: no gcore and no gdb script for injection (neither is needed)"
         return Check("gdb", Status.LIMITED, lost, "apt-get install gdb")
-    amx = "amx_tile" in (read_text("/proc/cpuinfo") or "").split()
+    amx = "amx_tile" in read_text("/proc/cpuinfo").split()
     return judge_gdb(path, gdb_version(_first_line([path, "--version"])), amx=amx)
 
 
@@ -93,9 +94,17 @@ def checks() -> Iterator[Check]:
     """Optional tools and the Python side."""
     yield gdb()
     versions = [f"Python {platform.python_version()}", f"arenascope {version()}"]
-    versions += [f"{name} {metadata.version(name)}" for name in ("numpy", "click", "rich")]
+    versions += [f"{name} {_installed(name)}" for name in ("numpy", "click", "rich")]
     yield Check("Python", Status.OK, ", ".join(versions))
     yield from map(extra, EXTRAS)
+
+
+def _installed(package: str) -> str:
+    """Its version. A package without what pip notes of it, as in a zipapp, works all the same."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version" if find_spec(package) else "missing"
 
 
 def extra(name: str) -> Check:

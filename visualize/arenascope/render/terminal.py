@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -33,9 +34,12 @@ STYLES: Final = {
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that reads neither markup nor emoji in anything, and does not squeeze tables for a file or a pipe."""
+    """A console that reads neither markup nor emoji in anything, and does not squeeze tables for a file or a pipe.
+
+    $COLUMNS is the width of both.
+    """
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-    if not made.is_terminal:
+    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
         made.width = max(made.width, 120)
     return made
 

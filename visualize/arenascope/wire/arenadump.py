@@ -47,19 +47,25 @@ seconds_of_children: Callable[[], float] = _seconds_of_children
 """Processor time of the programs that were started and have ended, and of the server."""
 
 
+def _beside_package() -> tuple[Path, Path]:
+    """Where `pip install --target` and a zipapp that unpacks itself have it; and the package's own folder."""
+    package = Path(__file__).parents[1]
+    return package.parent / "bin", package
+
+
 def _scripts() -> Path:
     """The folder of this Python's scripts. sysconfig itself would read all that Python was built with, in 1.5 ms."""
     return Path(sysconfig.get_path("scripts", expand=False).format(base=os.path.normpath(sys.prefix)))
 
 
 def find_arenadump() -> str:
-    """The C program's path: $ARENASCOPE_ARENADUMP, else beside this Python's scripts, else on PATH."""
+    """The C program's path: $ARENASCOPE_ARENADUMP, else beside the package or the scripts, else on PATH."""
     override = os.environ.get(OVERRIDE)
     if override:
         if not os.access(override, os.X_OK) or Path(override).is_dir():
             raise ArenascopeError(Code.USAGE, f"${OVERRIDE} names {override}, which is not a program")
         return override
-    beside = (_scripts(), Path(sys.argv[0]).resolve().parent)
+    beside = (*_beside_package(), _scripts(), Path(sys.argv[0]).resolve().parent)
     for folder in beside:
         if os.access(folder / PROGRAM, os.X_OK):
             return str(folder / PROGRAM)

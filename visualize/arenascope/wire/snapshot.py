@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from arenascope.wire import commands
@@ -75,14 +75,19 @@ def _taken(target: str, how: How, remark: Callable[[str], None]) -> TakenDump:
         return TakenDump(Dump(target, descriptor), from_dump=False, remarks=tuple(remarks))
 
 
+def _on_disk() -> int | None:
+    """A file without a name where temporary files go. None: no directory takes one."""
+    with suppress(OSError), tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+    return None
+
+
 @contextmanager
 def _file_without_name(how: How) -> Iterator[int]:
     """Where a dump goes: memory, which costs less than a file system. One with all chunks may be too large for it."""
-    if how.chunks:
-        with tempfile.TemporaryFile() as file:
-            yield file.fileno()
-        return
-    descriptor = os.memfd_create("arenascope-dump", os.MFD_CLOEXEC)
+    descriptor = _on_disk() if how.chunks else None
+    if descriptor is None:
+        descriptor = os.memfd_create("arenascope-dump", os.MFD_CLOEXEC)
     try:
         yield descriptor
     finally:

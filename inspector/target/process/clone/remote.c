@@ -64,7 +64,8 @@ static bool set_options(const struct as_process *p, pid_t tid, long *set, struct
         return true;
     return options & AS_SUSPEND_SECCOMP ? as_fail(err, AS_UNSUPPORTED,
                                                   "process %d is under a seccomp filter that may kill it for the call, "
-                                                  "and suspending the filter takes CAP_SYS_ADMIN",
+                                                  "and suspending the filter takes CAP_SYS_ADMIN, and an arenadump "
+                                                  "under no filter: run it as root, outside of the container",
                                                   p->base.pid)
                                         : fail_as_gone(tid, err);
 }
