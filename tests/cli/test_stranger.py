@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 from tools import harness
 from tools import synthetic_dump as synthetic
 from tools.command import PARK, arenascope, here
-from tools.odd import needs_root
+from tools.odd import needs_root, wait_for
 from tools.running import started
 
 import arenascope as package
@@ -223,3 +225,125 @@ def test_what_lies_beside_the_package_is_found(arenadump: harness.Arenadump, tmp
         check=False,
     )
     assert done.stdout.split() == [f"{folder}/{place}/arenadump", f"{folder}/{place}/libarenascope.so"], done.stderr
+
+
+ON_TARGET = (
+    "summary T",
+    "dump T -o F",
+    "report T -o F",
+    "report T -o -",
+    "diff T T",
+    "leaks T",
+    "types T",
+    "owners T",
+    "why T 0x1000",
+    "profile top T",
+    "profile tree T",
+)
+ON_PROCESS = (
+    "trim T",
+    "trim T --forecast",
+    "inject T",
+    "profile take T --for 1ms -o F",
+    "profile take T --stop",
+    "top --once T",
+    "watch T --for 1ms -o F",
+)
+NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+WEAK = "setpriv --bounding-set=-sys_ptrace,-dac_read_search,-dac_override --inh-caps=-all"
+HIDDEN = "unshare --mount sh -c 'mount -t proc -o hidepid=2 proc /proc && exec \"$@\"' sh"
+POSTURES = {"foreign": NOBODY, "no capability": WEAK, "hidden": f"{HIDDEN} {NOBODY}"}  # how arenadump is started
+KERNEL_THREADS = [each.parent.name for each in Path("/proc").glob("[0-9]*/stat") if each.read_text().split()[3] == "2"]
+
+
+@contextmanager
+def zombie() -> Iterator[int]:
+    """A child that has ended, for which nobody has waited."""
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    yield child.pid
+    child.wait()
+
+
+def refused(typed: str, target: object, folder: Path, arenadump: Path) -> tuple[int, str]:
+    """The exit code, and the one line that a command says to stderr where it cannot do what is asked."""
+    places = {"T": str(target), "F": str(folder / "file")}
+    run = arenascope if "take" in typed else here  # a profile is taken by another program, which we become
+    done = run(*(places.get(word, word) for word in typed.split()), arenadump=arenadump)
+    assert done.stdout == "", typed
+    assert "Traceback" not in done.stderr, typed
+    assert not (folder / "file").exists() or "watch" in typed, "a timeline without a poll"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(("arenascope: ", "arenadump: ")), typed
+    return done.returncode, line
+
+
+@pytest.mark.parametrize("typed", [*ON_TARGET, *ON_PROCESS])
+def test_a_target_that_is_none(arenadump: harness.Arenadump, tmp_path: Path, typed: str) -> None:
+    """One that has ended, one that was never there, one that nobody has waited for, one of the kernel's own."""
+    code, line = refused(typed, 2**22 - 1, tmp_path, arenadump.path)
+    assert code == Code.NO_TARGET
+    assert "ps -e" in line
+    code, line = refused(typed, tmp_path / "nothing", tmp_path, arenadump.path)
+    assert code == Code.NO_TARGET
+    assert "neither a process id nor a file" in line or "there is no such process" in line
+    with zombie() as pid:
+        code, line = refused(typed, pid, tmp_path, arenadump.path)
+    assert code == Code.UNSUPPORTED
+    assert "zombie" in line
+    for thread in KERNEL_THREADS[:1]:  # none where we have a PID namespace of our own
+        code, line = refused(typed, thread, tmp_path, arenadump.path)
+        assert code == Code.UNSUPPORTED
+        assert "kernel thread" in line
+
+
+@needs_root
+@pytest.mark.parametrize("posture", POSTURES)
+@pytest.mark.parametrize("typed", [*ON_TARGET, *ON_PROCESS])
+def test_a_target_that_is_denied(
+    arenadump: harness.Arenadump, parked: int, tmp_path: Path, typed: str, posture: str
+) -> None:
+    """Another user's, also where /proc hides it, and root's own without capabilities: what is missing is named."""
+    program = tmp_path / "arenadump"
+    program.write_text(f'#!/bin/sh\nexec {POSTURES[posture]} {arenadump.path} "$@"\n')
+    program.chmod(0o755)
+    code, line = refused(typed, parked, tmp_path, program)
+    assert code == Code.DENIED
+    assert ("--cap-add" if posture == "no capability" else "run as root") in line
+
+
+@pytest.mark.parametrize("typed", ["doctor", *ON_TARGET, "trim T", "inject T", "top --once T"])
+def test_ctrl_c(parked: int, tmp_path: Path, typed: str) -> None:
+    """While arenadump is at work, without end: no words, the exit code of the guide, and arenadump goes, too."""
+    program, pid = tmp_path / "arenadump", tmp_path / "pid"
+    program.write_text(f"#!/bin/sh\necho $$ > {pid}.new && mv {pid}.new {pid}\nexec sleep 600\n")
+    program.chmod(0o755)
+    places = {"T": str(parked), "F": str(tmp_path / "file")}
+    command = [sys.executable, "-m", "arenascope", *(places.get(word, word) for word in typed.split())]
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(program)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        wait_for(lambda: pid.exists() or running.poll() is not None)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)
+    assert (running.returncode, *said) == (128 + signal.SIGINT, "", "\n")  # behind the ^C of a terminal
+    assert not (tmp_path / "file").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@pytest.mark.parametrize("command", ["--help", "doctor", "summary PID", "leaks PID", "report PID -o -", "top --once"])
+def test_head(arenadump: harness.Arenadump, parked: int, command: str) -> None:
+    """A reader that goes away ends a command without a word."""
+    shell = '"$0" -m arenascope "$@" | head -1; exit ${PIPESTATUS[0]}'
+    words = [str(parked) if word == "PID" else word for word in command.split()]
+    done = subprocess.run(
+        ["bash", "-c", shell, sys.executable, *words],
+        env={**os.environ, "ARENASCOPE_ARENADUMP": str(arenadump.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in {0, 128 + signal.SIGPIPE}
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")

@@ -117,6 +117,12 @@ def process_at(pid: int) -> Process | None:
     return None if found is None or found.zombie else found
 
 
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended, and its parent has not asked for its end."""
+    found = _process(pid)
+    return found is not None and found.zombie
+
+
 def _process(pid: int) -> Process | None:
     """Asked again where the first thread has ended, and another one is about to have its id, by an exec."""
     stat = None

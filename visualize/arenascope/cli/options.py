@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
 
 def process_named(pid: str, verb: str) -> Process:
-    """The process of a PID as it was typed. ArenascopeError NO_TARGET: there is none."""
-    from arenascope.processes import process_at  # noqa: PLC0415 - most commands name no process so
+    """The process of a PID as it was typed. ArenascopeError NO_TARGET: there is none; UNSUPPORTED: it has ended."""
+    from arenascope.processes import is_zombie, process_at  # noqa: PLC0415 - most commands name no process so
 
-    found = process_at(int(pid)) if re.fullmatch("[0-9]+", pid) else None
+    number = int(pid) if re.fullmatch("[0-9]+", pid) else 0
+    found = process_at(number)
+    words = None
+    if found is None and is_zombie(number):
+        words = "it is a zombie: it has ended and given its memory back; only its parent can clear it"
+    elif found and found.kernel:
+        words = "it is a kernel thread: it has no memory of its own"
+    if words:
+        raise ArenascopeError(Code.UNSUPPORTED, f"cannot {verb} {pid}: {words}")
     if found is None:
         raise ArenascopeError(Code.NO_TARGET, f"cannot {verb} {pid}: there is no such process (ps -e lists all)")
     return found

@@ -161,7 +161,7 @@ class Processes:
     @staticmethod
     def _denied(entry: Entry) -> Entry:
         whose = f" of {user_name(entry.uid)}" if entry.uid not in {None, os.geteuid()} else ""
-        why = f"no permission to inspect this process{whose}"
+        why = f"no permission to inspect this process{whose}: run as root"
         return replace(entry, standing=Standing.DENIED, why=why, code=Code.DENIED, tried=time.monotonic())
 
     def take_snapshot(self, identity: Identity, cost: Callable[[], float]) -> None:
