@@ -155,7 +155,12 @@ def test_a_page_on_standard_output(arenadump: harness.Arenadump, tmp_path: Path)
     assert not (tmp_path / "-").exists()
 
 
-READ_ONLY = ["unshare", "--mount", "sh", "-c", 'mount -o remount,bind,ro / && mount --bind "$0" /tmp && exec "$@"']
+# In a copy of the root: / itself may be no mount (chroot). What is mounted below it stays as it is.
+IN_READ_ONLY = """
+root="$0/root"; mkdir "$root" && mount --rbind / "$root" && mount -o remount,bind,ro "$root" &&
+mount --bind "$root$0" "$root/tmp" && mount -o remount,bind,ro "$root/tmp" && exec chroot "$root" "$@"
+"""
+READ_ONLY = ["unshare", "--mount", "sh", "-c", IN_READ_ONLY]
 
 
 @needs_root
