@@ -46,7 +46,7 @@ def _capable(who: str, held: int) -> Check:
         words = f"{who}; CAP_SYS_PTRACE is held, CAP_DAC_READ_SEARCH is not: only your own processes can be inspected"
         return Check("ptrace", Status.LIMITED, words, "run arenascope with sudo, or with both capabilities")
     refusing = any(map(refusal, _others()))
-    why = " (one that refuses is in another user namespace, or a security module forbids it)" if refusing else ""
+    why = ": what refuses is in another user namespace, or a security module forbids it" if refusing else ""
     status = Status.LIMITED if refusing else Status.OK
     return Check("ptrace", status, f"{who}; CAP_SYS_PTRACE is held: {_tried()}{why}")
 
@@ -60,7 +60,9 @@ def _held() -> int:
 def _tried() -> str:
     """What came of asking."""
     asked = ((pid, refusal(pid)) for pid in _others())
-    return ", ".join(f"process {pid} {f'cannot be ({why})' if why else 'can be inspected'}" for pid, why in asked)
+    return ", ".join(
+        f"process {pid} {f'cannot be inspected ({why})' if why else 'can be inspected'}" for pid, why in asked
+    )
 
 
 def _others() -> Iterator[int]:
