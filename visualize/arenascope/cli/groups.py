@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
-from difflib import get_close_matches
-
 import click
 
 
@@ -27,6 +24,9 @@ class Suggesting(click.Group):
         word, *others = args
         names = self.list_commands(ctx)
         if word not in names and not word.startswith("-"):
+            import shlex  # noqa: PLC0415 - a command that there is needs neither
+            from difflib import get_close_matches  # noqa: PLC0415
+
             near = get_close_matches(word, names, 1)
             meant = [near[0], *others] if near else self.meant_without_command(args)
             line = f" Did you mean: {ctx.command_path} {shlex.join(meant)}" if meant else ""
