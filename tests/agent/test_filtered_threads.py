@@ -19,8 +19,8 @@ SOME = ["".join(roles) for roles in product(".f", repeat=3) if len(set(roles)) =
 
 
 def tids(pid: int) -> list[int]:
-    """In the order in which they were made, the first thread first."""
-    return sorted(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
+    """In the order in which they were made, as the kernel lists them: numbers begin anew at kernel.pid_max."""
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
 
 
 def field(pid: int, tid: int, name: str) -> str:

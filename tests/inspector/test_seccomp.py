@@ -82,9 +82,8 @@ def sleeping(
 
 
 def calls(pid: int) -> list[str]:
-    """What its threads sleep in, by number; the first is the first thread."""
-    tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
-    texts = [soak.read(task / "syscall") for task in tasks]
+    """What its threads sleep in, by number; the first is the first thread, as the kernel lists them."""
+    texts = [soak.read(task / "syscall") for task in Path(f"/proc/{pid}/task").iterdir()]
     return [text.split(" ")[0] for text in texts if text]
 
 

@@ -130,7 +130,7 @@ def test_a_ruby_of_any_name(arenadump: harness.Arenadump, release: str, tmp_path
 def test_a_name_alone_is_no_ruby(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     shutil.copy("/bin/sleep", tmp_path / "ruby-launcher")
     with odd.asleep(tmp_path / "ruby-launcher", "600") as process:
-        summary = arenadump.summary(process.pid)
+        summary = arenadump.summary(process.pid, "--mode=freeze", "--max-pause=600s")
     assert summary["ruby"] is None
     assert not summary["warnings"]
 
