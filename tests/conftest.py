@@ -37,6 +37,8 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):  # the terminal's that we were started from
+        os.environ.pop(name, None)
     with suppress(ImportError):  # a virtual machine of tests/vm has no Hypothesis, and no test that needs it
         from hypothesis import HealthCheck, settings  # noqa: PLC0415
 

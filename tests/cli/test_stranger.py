@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -310,7 +311,7 @@ def test_a_target_that_is_denied(
 ) -> None:
     """Another user's, also where /proc hides it, and root's own without capabilities: what is missing is named."""
     program = tmp_path / "arenadump"
-    program.write_text(f'#!/bin/sh\nexec {POSTURES[posture]} {arenadump.path} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {POSTURES[posture]} {shlex.quote(str(arenadump.path))} "$@"\n')
     program.chmod(0o755)
     code, line = refused(typed, parked, tmp_path, program)
     assert code == Code.DENIED
@@ -321,7 +322,7 @@ def test_a_target_that_is_denied(
 def test_ctrl_c(parked: int, tmp_path: Path, typed: str) -> None:
     """While arenadump is at work, without end: no words, the exit code of the guide, and arenadump goes, too."""
     program, pid = tmp_path / "arenadump", tmp_path / "pid"
-    program.write_text(f"#!/bin/sh\necho $$ > {pid}.new && mv {pid}.new {pid}\nexec sleep 600\n")
+    program.write_text(f"#!/bin/sh\necho $$ > '{pid}.new' && mv '{pid}.new' '{pid}'\nexec sleep 600\n")
     program.chmod(0o755)
     places = {"T": str(parked), "F": str(tmp_path / "file")}
     command = [sys.executable, "-m", "arenascope", *(places.get(word, word) for word in typed.split())]
