@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -56,9 +57,13 @@ def test_the_counters_are_those_of_the_agent(stage: Stage, arenadump: harness.Ar
 
     def now() -> dict[str, float]:
         said = json.loads(arenadump.check("policy", "--json", pid))
-        return {name: said[name] for name in (*COUNTERS, "elapsed_ms", "longest_hold_ms")}
+        # A page on its way elsewhere (compaction) leaves unknown what came back, from then on: null.
+        return {
+            name: math.nan if said[name] is None else said[name]
+            for name in (*COUNTERS, "elapsed_ms", "longest_hold_ms")
+        }
 
-    until(lambda: now()["returned"] > 0, "nothing comes back")
+    until(lambda: now()["returned"] != 0, "nothing comes back")
     before = now()
     with exporting(pid) as exporter:
         page = exporter.after_poll()
@@ -66,7 +71,10 @@ def test_the_counters_are_those_of_the_agent(stage: Stage, arenadump: harness.Ar
         after = now()
     for name, metric in COUNTERS.items():
         assert page[metric].type == "counter"
-        assert before[name] <= value(page, metric, pid=pid) <= after[name], name
+        if math.isnan(before[name]):
+            assert not samples(page, metric, pid=pid)
+        elif not math.isnan(after[name]):
+            assert before[name] <= value(page, metric, pid=pid) <= after[name], name
     elapsed = 1000 * value(page, "arenascope_policy_elapsed_seconds", pid=pid)
     assert before["elapsed_ms"] <= elapsed <= after["elapsed_ms"]
     hold = 1000 * value(page, "arenascope_policy_longest_hold_seconds", pid=pid)
