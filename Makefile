@@ -28,7 +28,7 @@ AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
 PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/wrap-docs scripts/words
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
-.PHONY: build ready deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm patches-all format clean
+.PHONY: build ready deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm release patches-all format clean
 
 build: $(VENV)/built
 
@@ -128,10 +128,13 @@ types:
 
 analyze:
 	scripts/install-deps build lint
-	$(MAKE) --no-print-directory build build-static-arm64/build.ninja
-	ninja -C build-static-arm64 build.ninja
+	$(MAKE) --no-print-directory build build-analyze-arm64/build.ninja
+	ninja -C build-analyze-arm64 build.ninja
 	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy $(BUILD)
-	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy build-static-arm64 $(AARCH64_FILES)
+	ANALYZER_NODES=$(ANALYZER_NODES) scripts/clang-tidy build-analyze-arm64 $(AARCH64_FILES)
+# None of these files asks for a library.
+build-analyze-arm64/build.ninja:
+	meson setup build-analyze-arm64 --cross-file scripts/arm64.meson -Dlibdw=disabled -Dpng=disabled -Dtests=false
 
 # FUZZ_SECONDS: for each of the nine, 600 unless told. FUZZERS: which of them.
 fuzz: ready
@@ -168,13 +171,24 @@ vm:
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	cd tests && ../$(VENV)/bin/python -m vm.run --page ../docs/kernels.md --kernels '$(VM_KERNELS)' --processors '$(VM_PROCESSORS)' --checks '$(VM_CHECKS)' $(VM_ARGS)
 
-# What is carried to a machine that has nothing. The agent of this machine's own architecture is in build/.
+# What is carried to a machine that has nothing: one static program with all libraries in it, and the agent; without
+# debug information, which would say where they were built.
 .PHONY: build-static-amd64 build-static-arm64
-build-static-%/build.ninja:
-	meson setup build-static-$* -Dwerror=true \
-		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false
+.PRECIOUS: .cache/static-libraries/%/versions
+.cache/static-libraries/%/versions: packaging/static_libraries.py
+	$(PYTHON) packaging/static_libraries.py $* $(@D)
+build-static-%/build.ninja: | .cache/static-libraries/%/versions
+	meson setup build-static-$* -Dwerror=true -Ddebug=false \
+		$(if $(filter-out $(shell dpkg --print-architecture),$*),--cross-file scripts/$*.meson) -Dstatic=true -Dtests=false \
+		-Dstatic_libraries='$(CURDIR)/.cache/static-libraries/$*'
 build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninja
-	meson compile -C build-static-$* arenadump $(if $(filter-out $(shell dpkg --print-architecture),$*),arenascope)
+	meson compile -C build-static-$* arenadump arenascope
+
+# What people install, for both architectures, in dist/.
+release:
+	scripts/install-deps build release
+	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
+	$(VENV)/bin/python packaging/release.py dist
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all: ready

@@ -66,6 +66,13 @@ PARTS = {
         Part("compilers", "other compilers, and flags for debug information", (pytest("compilers"),)),
         Part("limits", "what is large, long or many; browsers", (pytest("limits"),)),
         Part("packaging", "wheel, sdist, README's commands", (pytest("packaging"),)),
+        Part(
+            "release",
+            "what `make release` makes, twice",
+            (pytest("release"),),
+            ("release", "emulation"),
+            ("build-static-amd64", "build-static-arm64"),
+        ),
         Part("gem", "the gem, installed and tested", (pytest("gem"),), ("gem",)),
         Part("patches", "Ruby, patched, of each release", (pytest("patches"), "make patches-all"), ("patches",)),
         Part("experiments", "each workload in small", (pytest("experiments"),), ("experiments",)),

@@ -27,6 +27,7 @@ PARTS = (
     "kills",
     "limits",
     "packaging",
+    "release",
     "patches",
     "runtimes",
     "soak",

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Makes what people install, out of what `make build-static-amd64 build-static-arm64` has built: `make release`.
+
+    python packaging/release.py FOLDER
+
+FOLDER, which is made anew, gets for each architecture a wheel and the static program (by itself, and packed by xz), a
+source distribution, and SHA256SUMS. Two builds of one commit are equal to the byte, wherever and whenever they are
+made: all times are those of the commit.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+# Debian's name of each architecture, and the kernel's.
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+PROGRAM, AGENT = "inspector/cli/arenadump", "inspector/agent/libarenascope.so"
+BACKEND = "from setuptools import build_meta as b; import sys; getattr(b, 'build_' + sys.argv[1])(*eval(sys.argv[2]))"
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """Return what it printed. Raises CalledProcessError."""
+    env = os.environ | environment
+    return subprocess.run(command, cwd=cwd, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def commit_time() -> str:
+    """When the commit was made, in seconds since 1970; $SOURCE_DATE_EPOCH goes before."""
+    return os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct").strip()
+
+
+@contextmanager
+def source() -> Iterator[Path]:
+    """The commit's files alone, in a folder of their own: what lies beside them here is not shipped."""
+    with tempfile.TemporaryDirectory(prefix="arenascope-release-") as name:
+        tree = Path(name) / "source"
+        run("git", "clone", "--quiet", "--no-local", "--depth=1", f"file://{ROOT}", tree)
+        yield tree
+
+
+def strip(arch: str, folder: Path) -> None:
+    """Put both programs there, without debug information."""
+    folder.mkdir()
+    native = run("dpkg", "--print-architecture").strip() == arch
+    tool = "strip" if native else f"{MACHINES[arch]}-linux-gnu-strip"
+    for path in (PROGRAM, AGENT):
+        run(tool, "--strip-unneeded", "-o", folder / Path(path).name, ROOT / f"build-static-{arch}" / path)
+
+
+def build(kind: str, tree: Path, folder: Path, settings: dict[str, str], **environment: str) -> None:
+    """Build a "wheel" or an "sdist" with the setuptools that is installed here: no network."""
+    run(sys.executable, "-c", BACKEND, kind, repr((str(folder), settings)), cwd=tree, **environment)
+
+
+def date(archive: Path, seconds: int) -> None:
+    """Give all members of a .tar.gz this time, and nobody as their owner: setuptools leaves those of the files."""
+    with tarfile.open(archive) as old:
+        members = sorted(old.getmembers(), key=lambda member: member.name)
+        contents = {member.name: old.extractfile(member).read() for member in members if member.isfile()}  # type: ignore[union-attr]
+    with (
+        archive.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=seconds) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in members:
+            member.mtime, member.uid, member.gid, member.uname, member.gname = seconds, 0, 0, "", ""
+            member.pax_headers = {}
+            new.addfile(member, io.BytesIO(contents[member.name]) if member.isfile() else None)
+
+
+def release(folder: Path) -> None:
+    """Make all. Raises CalledProcessError, where a part fails; its output is above."""
+    if changed := run("git", "status", "--porcelain").strip():
+        sys.exit(f"release: what is built is of no commit; commit these first, or take them away:\n{changed}")
+    os.umask(0o022)  # the modes of what is cloned are in the archives
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    epoch = {"SOURCE_DATE_EPOCH": commit_time()}
+    with source() as tree:
+        build("sdist", tree, folder, {}, **epoch)
+        date(next(folder.glob("*.tar.gz")), int(epoch["SOURCE_DATE_EPOCH"]))
+        for arch, machine in MACHINES.items():
+            programs = tree.parent / arch
+            strip(arch, programs)
+            platform = {"--build-option": f"--plat-name=manylinux2014_{machine}"}
+            build("wheel", tree, folder, platform, ARENASCOPE_PROGRAMS=str(programs), **epoch)
+            shutil.rmtree(tree / "build")
+            program = folder / f"arenadump-{machine}"
+            shutil.copy(programs / "arenadump", program)
+            program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
+    (folder / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
+
+
+if __name__ == "__main__":
+    release(Path(sys.argv[1]).absolute())
