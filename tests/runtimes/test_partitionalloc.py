@@ -59,7 +59,8 @@ def snapshots(arenadump: harness.Arenadump) -> list[tuple[dict[str, int], dict[s
         page.set_content(PAGE)
         says = said(browser, page)
         assert len(says) > 2  # renderers, and the processes for graphics and the network
-        return [(answer, arenadump.summary(pid)) for pid, answer in says.items()]
+        patient = ("--mode=freeze", "--max-pause=600s")
+        return [(answer, arenadump.summary(pid, *patient)) for pid, answer in says.items()]
 
 
 def test_all_that_is_committed_is_in_it(snapshots: list[tuple[dict[str, int], dict[str, Any]]]) -> None:
