@@ -53,12 +53,12 @@ check: build
 	scripts/words --check
 	$(VENV)/bin/ruff format --check $(PYTHON_SCRIPTS) .
 	$(VENV)/bin/ruff check $(PYTHON_SCRIPTS) .
-	$(VENV)/bin/python -m pytest --tier check $(SPREAD) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest --tier=check $(SPREAD) $(PYTEST_ARGS)
 
 # What comes before a merge: all but the parts of `make nightly`.
 test: ready
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	$(VENV)/bin/python -m pytest --tier test $(SPREAD) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest --tier=test $(SPREAD) $(PYTEST_ARGS)
 
 # PART: some of the parts that docs/testing.md lists; without it, all of them, one after the other: a night and a day.
 nightly: ready

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import durations, marked, nightly, tiers
+from tools import durations, marked, nightly, paths, tiers
 
 pytestmark = pytest.mark.check
 PAGE = nightly.TABLE.written(f"before\n\n{nightly.TABLE.begin}\n{marked.END}\nafter\n", [])
@@ -18,8 +18,16 @@ PASSED = nightly.Result("1234567", "2026-01-02", "passed, 3 passed", 4)
 def test_each_mark_has_its_part() -> None:
     """And no part runs marks that there are not."""
     answer = " ".join(command for part in nightly.PARTS.values() for command in part.commands)
-    assert [part for part in tiers.PARTS if f"--tier {part}" not in answer] == []
-    assert answer.count("--tier ") == len(tiers.PARTS)
+    assert [part for part in tiers.PARTS if f"--tier={part}" not in answer] == []
+    assert answer.count("--tier=") == len(tiers.PARTS)
+
+
+@pytest.mark.parametrize("tier", [tier for tier in tiers.NAMES if (paths.ROOT / tier).exists()])
+def test_a_tier_that_has_a_folders_name(tier: str) -> None:
+    """Before conftest.py is loaded, pytest takes the word behind `--tier` as a path, and loads its conftest.py."""
+    command = f"{nightly.pytest(tier)} --markers"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=paths.ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_page_has_each_part() -> None:

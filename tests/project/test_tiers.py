@@ -72,7 +72,7 @@ def run_pytest(tests: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def test_each_tier_has_its_tests(tier: str, names: set[str], tmp_path: Path) -> None:
     """Each runs in exactly one part; without a tier, all do."""
     (tmp_path / "test_it.py").write_text(TESTS)
-    done = run_pytest(tmp_path, "-q", "--collect-only", *(["--tier", tier] if tier else []))
+    done = run_pytest(tmp_path, "-q", "--collect-only", *([f"--tier={tier}"] if tier else []))
     found = {line.partition("::test_")[2] for line in done.stdout.splitlines() if "::" in line}
     assert found == names, done.stdout + done.stderr
 

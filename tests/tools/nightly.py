@@ -47,7 +47,7 @@ def pytest(tier: str, environment: str = "") -> str:
     """The command that runs the tests with a mark."""
     processes = min(4, (os.cpu_count() or 1) + 2)
     spread = f"--numprocesses {processes} --dist loadfile --no-loadscope-reorder"
-    return f"{environment} {PYTHON} -m pytest {spread} --tier {tier}".strip()
+    return f"{environment} {PYTHON} -m pytest {spread} --tier={tier}".strip()
 
 
 def _slices() -> Iterable[Part]:
