@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from arenascope.humanize import printable, size
 from arenascope.render.terminal import console
@@ -30,7 +30,7 @@ def progress(title: str) -> Iterator[Watcher]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.completed}/{task.total}", markup=False),
         TextColumn("{task.fields[left]}", markup=False),
     )
     # Drawn once a second: what it costs is taken from the machine that is measured.

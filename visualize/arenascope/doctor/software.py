@@ -112,6 +112,6 @@ def extra(name: str) -> Check:
     try:
         versions = [f"{module} {metadata.version(module)}" for module in EXTRAS[name]]
     except metadata.PackageNotFoundError as error:
-        lost = f"{error.name} is not installed: {LOST[name]}"
+        lost = f"{error.args[0]} is not installed: {LOST[name]}"
         return Check(f"extra {name}", Status.LIMITED, lost, line_to_type(name))
     return Check(f"extra {name}", Status.OK, ", ".join(versions))

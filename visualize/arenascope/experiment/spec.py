@@ -15,7 +15,10 @@ from arenascope.experiment.toml_reader import TomlTable
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    try:
+        import tomli as tomllib
+    except ModuleNotFoundError as missing:  # Debian 11 has no package of it
+        raise ArenascopeError(Code.USAGE, "experiment needs Python 3.11, or tomli: pip install tomli") from missing
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

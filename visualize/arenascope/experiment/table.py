@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from arenascope.experiment.columns import cell, heading, marks_table, used
 from arenascope.experiment.verdict import verdict
 from arenascope.humanize import printable
+from arenascope.render.group import Group
 from arenascope.render.terminal import fits
 
 if TYPE_CHECKING:

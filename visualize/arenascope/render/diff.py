@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope import rows
 from arenascope.compare.changes import PINS, ends
 from arenascope.compare.diff_json import pinned_words
 from arenascope.humanize import count, printable, rate, signed, signed_count, size, span
+from arenascope.render.group import Group
 from arenascope.render.terminal import STYLES, plain_table, title
 
 if TYPE_CHECKING:

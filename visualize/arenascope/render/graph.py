@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Final
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, plural, printable, size
+from arenascope.render.group import Group
 from arenascope.wire.graph import Leaks, Owners, Types, Why, not_searched_words, unfound_words
 from arenascope.wire.graph_parts import Sum, owner_words
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
-
 from arenascope.humanize import UNKNOWN, count, plural, short_name, signed, signed_count, size
 from arenascope.profiles.stack_titles import caller_and_callee
+from arenascope.render.group import Group
 from arenascope.render.terminal import plain_table
 from arenascope.wire.profile import GROWN
 

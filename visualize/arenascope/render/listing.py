@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, printable, share, short_name
 from arenascope.profiles.sources import is_newer, read_source
+from arenascope.render.group import Group
 from arenascope.render.profile import measured
 from arenascope.render.terminal import Uncut
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope.humanize import count, printable, rate, signed, size
+from arenascope.render.group import Group
 from arenascope.render.terminal import plain_table, title
 from arenascope.timeline.members import healthy_one, members_of
 from arenascope.timeline.trend import LEAST_SNAPSHOTS

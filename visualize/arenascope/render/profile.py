@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from arenascope.humanize import MINUS, count, plural, printable, short_name, signed, signed_count, size
 from arenascope.profiles.stack_titles import is_for_others
+from arenascope.render.group import Group
 from arenascope.render.terminal import Uncut
 from arenascope.wire.profile import IN_BYTES, INTERPRETED, rows
 from arenascope.wire.profile_json import unrecorded

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope.coverage import cells_of, total, whole_of
 from arenascope.findings import Facts, judge
 from arenascope.humanize import UNKNOWN, count, duration, plural, printable, share, size
+from arenascope.render.group import Group
 from arenascope.render.terminal import STYLES, Fitting, known_first, plain_table, title
 from arenascope.render.verdict import render_verdict
 from arenascope.rows import ABSENT, RESIDENT

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope.humanize import count
+from arenascope.render.group import Group
 from arenascope.render.terminal import title
 from arenascope.timeline.suspect_text import evidence, names_words, none_words, suspect_words
 

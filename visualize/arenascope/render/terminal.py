@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -38,10 +40,11 @@ def console(*, stderr: bool = False) -> Console:
 
     $COLUMNS is the width of both.
     """
-    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
-        made.width = max(made.width, 120)
-    return made
+    make = partial(Console, stderr=stderr, markup=False, emoji=False, highlight=False)
+    made = make()
+    if made.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
+        return made
+    return make(width=max(made.width, 120))
 
 
 class Fitting:
@@ -59,7 +62,8 @@ class Fitting:
 
 def fits(rendering: RenderableType, console: Console, options: ConsoleOptions) -> bool:
     """Whether none of its cells has to be cut or wrapped."""
-    return console.measure(rendering, options=options.update(width=1000)).maximum <= options.max_width
+    lines = console.render_lines(rendering, options.update(width=1000), pad=False)
+    return max(map(Segment.get_line_length, lines), default=0) <= options.max_width
 
 
 def _needed(table: Table) -> int:

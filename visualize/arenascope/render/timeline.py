@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope.coverage import SHORT, shortened, total
 from arenascope.humanize import count, plural, printable, size, span, time_words
+from arenascope.render.group import Group
 from arenascope.render.terminal import plain_table
 
 if TYPE_CHECKING:

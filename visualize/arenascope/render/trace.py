@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from arenascope.humanize import count, printable, short_name, size, span
+from arenascope.render.group import Group
 from arenascope.render.terminal import Uncut
 from arenascope.wire.profile_json import UNRECORDED
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
 from rich.text import Text
 
 from arenascope.humanize import count, duration, plural, printable, share, size
+from arenascope.render.group import Group
 from arenascope.render.terminal import Fitting, known_first, plain_table
 
 if TYPE_CHECKING:

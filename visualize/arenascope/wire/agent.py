@@ -15,6 +15,7 @@ from arenascope.wire.arenadump import find_arenadump
 LIBRARY: Final = "libarenascope.so"
 OVERRIDE: Final = "ARENASCOPE_LIBRARY"
 SEPARATORS: Final = ": \t\n"  # where the loader splits LD_PRELOAD
+PLACES: Final = (".", "../lib/arenascope", "../lib", "../agent")  # from arenadump's folder, as inspector/inject/inject.c has them
 GDB_SCRIPT: Final = Path(__file__).parents[1] / "arenascope.gdb"  # injects with gdb
 
 
@@ -33,9 +34,9 @@ def _find() -> Path:
             raise ArenascopeError(Code.USAGE, f"${OVERRIDE} names {override}, which is not a file")
         return Path(override).absolute()
     program = Path(find_arenadump()).resolve()
-    for place in (program.parent / LIBRARY, program.parent.parent / "agent" / LIBRARY):
-        if place.is_file():
-            return place
+    for place in PLACES:
+        if (found := program.parent / place / LIBRARY).is_file():
+            return found.resolve()
     raise ArenascopeError(
         Code.INTERNAL,
         f"{LIBRARY} was not found beside {program}: install arenascope with pip, or name the library in ${OVERRIDE}",
