@@ -3,9 +3,9 @@
 
     python packaging/release.py FOLDER
 
-FOLDER, which is made anew, gets for each architecture a wheel and the static program (by itself, and packed by xz), a
-source distribution, and SHA256SUMS. Two builds of one commit are equal to the byte, wherever and whenever they are
-made: all times are those of the commit.
+FOLDER, which is made anew, gets for each architecture a wheel, packages for apt and rpm, an OCI image and the static
+program (by itself, and packed by xz), a source distribution, and SHA256SUMS. Two builds of one commit are equal to the
+byte, wherever and whenever they are made: all times are those of the commit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import deb
+import files
+import image
+import manual
+import rpm
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
+MAINTAINER = "the arenascope maintainers <maintainers@arenascope.invalid>"  # packages name one; there is no address
 # Debian's name of each architecture, and the kernel's.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 PROGRAM, AGENT = "inspector/cli/arenadump", "inspector/agent/libarenascope.so"
@@ -91,19 +98,28 @@ def release(folder: Path) -> None:
     os.umask(0o022)  # the modes of what is cloned are in the archives
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    epoch = {"SOURCE_DATE_EPOCH": commit_time()}
+    seconds = commit_time()
+    os.environ["SOURCE_DATE_EPOCH"] = seconds
     with source() as tree:
-        build("sdist", tree, folder, {}, **epoch)
-        date(next(folder.glob("*.tar.gz")), int(epoch["SOURCE_DATE_EPOCH"]))
+        build("sdist", tree, folder, {})
+        sdist = next(folder.glob("*.tar.gz"))
+        date(sdist, int(seconds))
+        version = sdist.name.removeprefix("arenascope-").removesuffix(".tar.gz")
+        packages = files.Release(version, int(seconds), MAINTAINER, tree.parent / "share")
+        manual.write(packages.share, version, ROOT / "docs")
         for arch, machine in MACHINES.items():
             programs = tree.parent / arch
             strip(arch, programs)
             platform = {"--build-option": f"--plat-name=manylinux2014_{machine}"}
-            build("wheel", tree, folder, platform, ARENASCOPE_PROGRAMS=str(programs), **epoch)
+            build("wheel", tree, folder, platform, ARENASCOPE_PROGRAMS=str(programs))
             shutil.rmtree(tree / "build")
             program = folder / f"arenadump-{machine}"
             shutil.copy(programs / "arenadump", program)
             program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+            (wheel,) = folder.glob(f"*_{machine}.whl")
+            deb.build(packages, wheel, arch, folder)
+            rpm.build(packages, wheel, machine, folder)
+            image.build(packages, programs, arch, folder)
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
     (folder / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
 
