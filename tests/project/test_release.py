@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools import debian, harness, programs
+from tools import debian, harness, programs, releases
 from tools.odd import running
 from tools.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
 
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+MACHINES = releases.MACHINES
 NATIVE = MACHINES[debian.NATIVE]
 SESSIONS = """
 #include <stdio.h>
@@ -41,16 +41,10 @@ int main(void)
 CHANGES = re.compile(r'"(time|pause_ms|read_ms|pid)": [^,\n]*')
 
 
-def release(tree: Path, folder: Path) -> Path:
-    command = [sys.executable, str(tree / "packaging/release.py"), str(folder)]
-    subprocess.run(command, check=True)
-    return folder
-
-
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dist() -> Path:
     """What this commit makes; the programs are those that are built."""
-    return release(ROOT, tmp_path_factory.mktemp("release") / "dist")
+    return releases.dist()
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +72,7 @@ def test_names_sizes_and_sums(dist: Path) -> None:
         wheel = dist / f"arenascope-{version}-py3-none-manylinux2014_{machine}.whl"
         assert wheel.stat().st_size <= 2.5e6
         assert (dist / f"arenadump-{machine}.xz").stat().st_size <= 1e6
-    assert len(names) == 2 * 3 + 2
+    assert len(names) == 2 * 6 + 2
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert [line.split("  ")[1] for line in lines] == [name for name in names if name != "SHA256SUMS"]
     for line in lines:
@@ -150,7 +144,7 @@ def test_another_build_is_equal_to_the_byte(dist: Path, tmp_path: Path) -> None:
     subprocess.run(build, cwd=tree, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"CCACHE_DISABLE": "1"})
     umask = os.umask(0o077)
     try:
-        again = release(tree, tmp_path / "dist")
+        again = releases.make(tree, tmp_path / "dist")
     finally:
         os.umask(umask)
     assert (again / "SHA256SUMS").read_text() == (dist / "SHA256SUMS").read_text()

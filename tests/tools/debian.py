@@ -148,6 +148,24 @@ def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> 
     return home
 
 
+def installed(suite: str, packages: list[str]) -> Path:
+    """A small installation of a suite, with these packages and what they need: to be copied, and entered by chroot.
+
+    Raises UnavailableError; also where mmdebstrap is not installed, or may not make one.
+    """
+    home = CACHE / f"installed-{suite}-{NATIVE}"
+    wanted = "\n".join(sorted(packages))
+    with _locked(home.name):
+        if not (home / "packages").exists() or (home / "packages").read_text() != wanted:
+            shutil.rmtree(home, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                options = [f"--include={','.join(packages)}", f"--keyring={KEYRING}", "--variant=minbase", "--quiet"]
+                _run(["mmdebstrap", *options, suite, f"{scratch}/home/root", mirror()])
+                (Path(scratch) / "home/packages").write_text(wanted)
+                (Path(scratch) / "home").rename(home)
+    return home / "root"
+
+
 def source(suite: str, package: str) -> Path:
     """The upstream tarball of a source package: the release as its authors made it, without Debian's changes.
 

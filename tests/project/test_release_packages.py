@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""The packages of `make release` in installations of Debian without a compiler, and the image in a container."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools import debian, releases
+from tools.odd import running
+
+pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
+
+# What the package for apt depends on, and what the one line that installs a wheel needs.
+DEPENDS = ["python3", "python3-click", "python3-jinja2", "python3-numpy", "python3-rich"]
+PYTHONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
+# Held in chunks of their own, beside as many that are free: a trim returns these.
+HOLDER = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+blocks = [libc.malloc(100_000) for _ in range(400)]
+for block in blocks:
+    ctypes.memset(block, 1, 100_000)
+for block in blocks[:-1]:
+    libc.free(block)
+libc.malloc(50_000)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+class Root:
+    """A copy of an installation. The kernel's processes are the machine's own: it reads those outside, too."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def command(self, *words: str | Path | int) -> list[str]:
+        """The command that runs `words` in it, with nothing of our environment but how PyPI is reached."""
+        script = """
+        for each in proc dev; do mount --rbind "/$each" "$0/$each"; done
+        exec chroot "$0" env --ignore-environment "$@"
+        """
+        given = {
+            name: value for name, value in os.environ.items() if name.startswith("PIP_") and name != "PIP_FIND_LINKS"
+        }
+        plain = {"PATH": "/opt/v/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", **given}
+        settings = [f"{name}={value}" for name, value in plain.items()]
+        return ["unshare", "--mount", "bash", "-ec", script, str(self.path), *settings, *map(str, words)]
+
+    def said(self, *words: str | Path | int) -> str:
+        """What the command prints; it does not fail."""
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def ours(self) -> set[str]:
+        """The files with our name, but for those in which dpkg and pip say what they have done."""
+        found = (str(path.relative_to(self.path)) for path in self.path.rglob("*arena*"))
+        return {
+            path for path in found if not path.startswith(("proc", "dev", "var/log", "var/lib/dpkg", "root", "tmp"))
+        }
+
+
+@pytest.fixture(scope="module")
+def dist() -> Path:
+    return releases.dist()
+
+
+@pytest.fixture
+def root(suite: str, tmp_path: Path) -> Root:
+    if os.geteuid() != 0:
+        pytest.skip("only root may enter another installation")
+    path = tmp_path / "root"
+    made = debian.installed(suite, [*DEPENDS, "python3-venv"])
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(made), str(path)], check=True)
+    assert not (path / "usr/bin/gcc").exists()
+    for settings in ("/etc/resolv.conf", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt"):
+        if Path(settings).exists():
+            (path / settings[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(settings, path / settings[1:])
+    return Root(path)
+
+
+@pytest.fixture
+def holder(root: Root) -> Iterator[int]:
+    """A Python of the installation, which nobody here built."""
+    (root.path / "root/holder.py").write_text(HOLDER)
+    with running(root.command("python3", "/root/holder.py")) as pid:
+        yield pid
+
+
+def does_all(root: Root, pid: int) -> None:
+    """What people do first: each answer is right, and the last makes the process smaller."""
+    summary = json.loads(root.said("arenascope", "summary", "--json", pid))
+    assert summary["snapshot"]["exact"]
+    assert "malloc" in root.said("arenascope", "summary", pid)
+    assert "chunks" in root.said("arenascope", "types", pid)
+    root.said("arenascope", "dump", pid, "-o", "/root/before.dump", "--chunks")
+    root.said("arenascope", "report", pid, "-o", "/root/report.html")
+    assert "</html>" in (root.path / "root/report.html").read_text()
+    root.said("arenascope", "inject", pid)
+    root.said("arenascope", "trim", pid)
+    grown = json.loads(root.said("arenascope", "diff", "--json", "/root/before.dump", pid))
+    assert grown["rss"]["change"] < -30_000_000
+    root.said(
+        "arenascope",
+        "run",
+        "--profile",
+        "-o",
+        "/root/inside.dump",
+        "--",
+        "python3",
+        "-c",
+        "import os; os.kill(os.getpid(), 12)",
+    )
+    assert (root.path / "root/inside.dump").exists()
+    root.said("arenadump", "check", "/root/before.dump", "/root/inside.dump")
+
+
+@pytest.mark.parametrize("suite", PYTHONS)
+def test_apts_package(suite: str, dist: Path, root: Root, holder: int) -> None:
+    """Installed, used, removed without rest."""
+    before = root.ours()
+    (package,) = dist.glob(f"*_{debian.NATIVE}.deb")
+    shutil.copy(package, root.path / "root/arenascope.deb")
+    root.said("dpkg", "--install", "/root/arenascope.deb")
+    assert (
+        root.said("python3", "-c", "import arenascope, sys; print(sys.version_info[1])").strip() == PYTHONS[suite][2:]
+    )
+    does_all(root, holder)
+    root.said("dpkg", "--purge", "arenascope")
+    assert root.ours() == before
+
+
+@pytest.mark.parametrize("suite", PYTHONS)
+def test_a_wheel(suite: str, dist: Path, root: Root, holder: int) -> None:
+    """Installed by one line."""
+    (wheel,) = dist.glob(f"*_{releases.MACHINES[debian.NATIVE]}.whl")
+    shutil.copy(wheel, root.path / "root")
+    root.said("python3", "-m", "venv", "/opt/v")
+    root.said("pip", "install", "--quiet", f"/root/{wheel.name}")
+    assert "3." in root.said("python3", "-c", "import sys; print(sys.version)")
+    does_all(root, holder)
+
+
+@pytest.mark.parametrize("suite", ["bookworm"])
+def test_rpms_package(suite: str, dist: Path, root: Root, holder: int) -> None:
+    """Installed by rpm below another root, used, removed without rest. dpkg has its libraries: rpm knows none."""
+    del suite
+    before = root.ours()
+    (package,) = dist.glob(f"*.{releases.MACHINES[debian.NATIVE]}.rpm")
+    rpm = ["rpm", f"--root={root.path}", "--nodeps"]
+    subprocess.run([*rpm, "--install", str(package)], check=True)
+    does_all(root, holder)
+    subprocess.run([*rpm, "--erase", "arenascope"], check=True)
+    assert root.ours() == before
+
+
+@pytest.mark.parametrize("arch", releases.MACHINES)
+def test_what_linters_find(dist: Path, arch: str) -> None:
+    """What static linking means, alone; and that nobody signed, and that no bug was filed for it."""
+    (deb,) = dist.glob(f"*_{arch}.deb")
+    done = subprocess.run(["lintian", "--allow-root", str(deb)], capture_output=True, text=True, check=False)
+    found = set(re.findall(r"^[EW]: arenascope: (\S+)", done.stdout, re.MULTILINE))
+    assert found <= {"embedded-library", "statically-linked-binary", "initial-upload-closes-no-bugs"}, done.stdout
+    (rpm,) = dist.glob(f"*.{releases.MACHINES[arch]}.rpm")
+    done = subprocess.run(["rpmlint", str(rpm)], capture_output=True, text=True, check=False)
+    errors = set(re.findall(r": E: (\S+)", done.stdout))
+    assert errors <= {"statically-linked-binary", "no-signature", "no-binary"}, done.stdout
+
+
+def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
+    """And man finds nothing to complain of."""
+    (deb,) = dist.glob(f"*_{debian.NATIVE}.deb")
+    subprocess.run(["dpkg-deb", "--extract", str(deb), str(tmp_path)], check=True)
+    pages = {
+        page.name: gzip.decompress(page.read_bytes()).decode()
+        for page in tmp_path.rglob("*.gz")
+        if "/man/" in str(page)
+    }
+    assert "arenascope-profile-take.1.gz" in pages
+    assert "--max-hold" in pages["arenadump.1.gz"].replace("\\\\", "")
+    for name in pages:
+        (page,) = tmp_path.rglob(name)
+        done = subprocess.run(
+            ["man", "--warnings", "--local-file", str(page)], capture_output=True, text=True, check=True
+        )
+        assert not done.stderr, name
+        assert "NAME" in done.stdout
+
+
+def test_the_image(dist: Path, tmp_path: Path) -> None:
+    """In a container without any right but one, arenadump reads a process that is outside."""
+    (image,) = dist.glob(f"arenadump-*-oci-{debian.NATIVE}.tar")
+    store = [
+        "--storage-driver=vfs",
+        f"--root={tmp_path}/store",
+        f"--runroot={tmp_path}/run",
+        "--cgroup-manager=cgroupfs",
+    ]
+    rights = ["--read-only", "--cap-drop=all", "--cap-add=SYS_PTRACE", "--pid=host", "--network=none"]
+    limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]  # podman's own are more than a sandbox may have
+    command = ["podman", *store, "--runtime=runc", "run", "--quiet", "--rm", *rights, *limits, f"oci-archive:{image}"]
+    with running(["python3", "-c", HOLDER]) as pid:
+        done = subprocess.run([*command, "summary", "--json", str(pid)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["snapshot"]["exact"]
