@@ -71,7 +71,7 @@ def install(release: Release, wheel: Path, root: Path, site: str) -> None:
 def date(root: Path, seconds: int) -> None:
     """Give all below `root` this time."""
     for path in [*root.rglob("*"), root]:
-        os.utime(path, (seconds, seconds))
+        os.utime(path, (seconds, seconds), follow_symlinks=False)
 
 
 def _place(source: Path, target: Path) -> None:

@@ -1,15 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""The OCI image with arenadump alone, as an archive that docker, podman and skopeo load: buildah needs no daemon."""
+"""OCI images, as archives that docker, podman and skopeo load: arenadump alone, and all with Python of Debian.
+
+buildah makes them without a daemon, and runs nothing in them: so they can be of another architecture.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import files
 
+sys.path.insert(0, str(files.ROOT / "tests"))
+from tools import debian
+
+SUITE = "trixie"
+PACKAGES = [
+    "python3-minimal",
+    "python3-click",
+    "python3-jinja2",
+    "python3-numpy",
+    "python3-prometheus-client",
+    "python3-rich",
+]
+# A package that is only unpacked has no alternatives: these are numpy's libraries.
+LIBRARIES = "LD_LIBRARY_PATH=/usr/lib/{triplet}/blas:/usr/lib/{triplet}/lapack"
+UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 ANNOTATIONS = {
-    "title": "arenadump",
+    "title": "{name}",
     "description": "Where did the memory of a process on glibc go, and what will bring it back?",
     "licenses": "MIT",
     "version": "{version}",
@@ -17,28 +37,56 @@ ANNOTATIONS = {
 }
 
 
-def build(release: files.Release, programs: Path, arch: str, folder: Path) -> Path:
-    """Make arenadump-VERSION-oci-ARCH.tar in `folder`, of the programs in `programs`. Raises CalledProcessError."""
+def build(release: files.Release, wheel: Path, arch: str, folder: Path) -> None:
+    """Make arenadump-VERSION-oci-ARCH.tar and arenascope-VERSION-oci-ARCH.tar in `folder`.
+
+    Raises CalledProcessError, and UnavailableError where Debian's packages cannot be had.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        buildah = ("buildah", f"--root={place}/storage", f"--runroot={place}/run", "--storage-driver=vfs")
+        installed, bare, full = (Path(scratch) / name for name in ("installed", "bare", "full"))
+        files.install(release, wheel, installed, "/usr/lib/python3/dist-packages")
+        bare.mkdir()
+        shutil.copy(installed / "usr/bin/arenadump", bare)
+        shutil.copy(installed / "usr/lib/arenascope/libarenascope.so", bare)
+        _commit(release, bare, arch, "/arenadump", folder)
+        shutil.copytree(_debian(arch), full, symlinks=True)
+        shutil.copytree(installed, full, symlinks=True, dirs_exist_ok=True)
+        for unused in UNUSED:
+            shutil.rmtree(full / unused, ignore_errors=True)
+        _commit(release, full, arch, "/usr/bin/arenascope", folder)
+
+
+def _debian(arch: str) -> Path:
+    return debian.unpack("image", SUITE, arch, {"root": debian.closure(SUITE, arch, PACKAGES)}) / "root"
+
+
+def _commit(release: files.Release, tree: Path, arch: str, program: str, folder: Path) -> None:
+    name = Path(program).name
+    files.date(tree, release.seconds)
+    with tempfile.TemporaryDirectory() as scratch:
+        buildah = ("buildah", f"--root={scratch}/storage", f"--runroot={scratch}/run", "--storage-driver=vfs")
         container = files.run(*buildah, "from", f"--arch={arch}", "scratch").strip()
-        for name in ("arenadump", "libarenascope.so"):
-            files.run(
-                *buildah, "copy", "--quiet", "--chmod=0755", "--chown=0:0", container, programs / name, f"/{name}"
-            )
+        files.run(*buildah, "copy", "--quiet", "--chown=0:0", container, tree, "/")
         created = release.date("%Y-%m-%dT%H:%M:%SZ")
-        for name, text in ANNOTATIONS.items():
-            key = f"org.opencontainers.image.{name}={text.format(version=release.version, created=created)}"
-            files.run(*buildah, "config", f"--annotation={key}", f"--label={key}", container)
-        files.run(*buildah, "config", f"--arch={arch}", '--entrypoint=["/arenadump"]', "--cmd=--help", container)
-        layout = f"oci:{place}/image:arenadump:{release.version}"
+        for key, text in ANNOTATIONS.items():
+            pair = f"org.opencontainers.image.{key}={text.format(name=name, version=release.version, created=created)}"
+            files.run(*buildah, "config", f"--annotation={pair}", f"--label={pair}", container)
+        libraries = LIBRARIES.format(triplet=debian.TRIPLETS[arch])
+        files.run(
+            *buildah,
+            "config",
+            f"--arch={arch}",
+            f'--entrypoint=["{program}"]',
+            "--cmd=--help",
+            f"--env={libraries}",
+            container,
+        )
+        layout = f"oci:{scratch}/image:{name}:{release.version}"
         dated = f"--timestamp={release.seconds}"
         files.run(
             *buildah, "commit", "--quiet", "--format=oci", dated, "--disable-compression=false", container, layout
         )
-        image = folder / f"arenadump-{release.version}-oci-{arch}.tar"
-        owner = ("--owner=0", "--group=0", "--numeric-owner", "--mode=go=rX,u+rw,a-s")
+        archive = folder / f"{name}-{release.version}-oci-{arch}.tar"
         order = ("--sort=name", f"--mtime=@{release.seconds}", "--format=ustar")
-        files.run("tar", "--create", f"--file={image}", *order, *owner, f"--directory={place}/image", ".")
-    return image
+        owner = ("--owner=0", "--group=0", "--numeric-owner", "--mode=go=rX,u+rw,a-s")
+        files.run("tar", "--create", f"--file={archive}", *order, *owner, f"--directory={scratch}/image", ".")

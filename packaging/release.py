@@ -119,7 +119,7 @@ def release(folder: Path) -> None:
             (wheel,) = folder.glob(f"*_{machine}.whl")
             deb.build(packages, wheel, arch, folder)
             rpm.build(packages, wheel, machine, folder)
-            image.build(packages, programs, arch, folder)
+            image.build(packages, wheel, arch, folder)
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
     (folder / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
 

@@ -72,7 +72,7 @@ def test_names_sizes_and_sums(dist: Path) -> None:
         wheel = dist / f"arenascope-{version}-py3-none-manylinux2014_{machine}.whl"
         assert wheel.stat().st_size <= 2.5e6
         assert (dist / f"arenadump-{machine}.xz").stat().st_size <= 1e6
-    assert len(names) == 2 * 6 + 2
+    assert len(names) == 2 * 7 + 2
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert [line.split("  ")[1] for line in lines] == [name for name in names if name != "SHA256SUMS"]
     for line in lines:

@@ -188,7 +188,7 @@ def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
         if "/man/" in str(page)
     }
     assert "arenascope-profile-take.1.gz" in pages
-    assert "--max-hold" in pages["arenadump.1.gz"].replace("\\\\", "")
+    assert "--max-hold" in pages["arenadump.1.gz"].replace("\\", "")
     for name in pages:
         (page,) = tmp_path.rglob(name)
         done = subprocess.run(
@@ -198,9 +198,10 @@ def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
         assert "NAME" in done.stdout
 
 
-def test_the_image(dist: Path, tmp_path: Path) -> None:
-    """In a container without any right but one, arenadump reads a process that is outside."""
-    (image,) = dist.glob(f"arenadump-*-oci-{debian.NATIVE}.tar")
+@pytest.mark.parametrize("name", ["arenadump", "arenascope"])
+def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
+    """In a container without any right but one, it reads a process that is outside."""
+    (image,) = dist.glob(f"{name}-*-oci-{debian.NATIVE}.tar")
     store = [
         "--storage-driver=vfs",
         f"--root={tmp_path}/store",

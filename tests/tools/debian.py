@@ -159,6 +159,7 @@ def installed(suite: str, packages: list[str]) -> Path:
         if not (home / "packages").exists() or (home / "packages").read_text() != wanted:
             shutil.rmtree(home, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                (Path(scratch) / "home").mkdir()
                 options = [f"--include={','.join(packages)}", f"--keyring={KEYRING}", "--variant=minbase", "--quiet"]
                 _run(["mmdebstrap", *options, suite, f"{scratch}/home/root", mirror()])
                 (Path(scratch) / "home/packages").write_text(wanted)
