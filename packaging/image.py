@@ -18,7 +18,8 @@ from tools import debian
 
 SUITE = "trixie"
 PACKAGES = [
-    "python3-minimal",
+    "base-files",
+    "python3",
     "python3-click",
     "python3-jinja2",
     "python3-numpy",

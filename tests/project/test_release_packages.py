@@ -8,13 +8,19 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from tools import debian, releases
-from tools.odd import running
+from tools.odd import running, wait_for
+from tools.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
 
@@ -198,20 +204,67 @@ def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
         assert "NAME" in done.stdout
 
 
+def contained(dist: Path, name: str, store: Path, rights: list[str]) -> list[str]:
+    """The command that runs an image; its arguments come behind it."""
+    (image,) = dist.glob(f"{name}-*-oci-{debian.NATIVE}.tar")
+    places = ["--storage-driver=vfs", f"--root={store}/store", f"--runroot={store}/run", "--cgroup-manager=cgroupfs"]
+    limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]  # podman's own are more than a sandbox may have
+    rights = ["--read-only", "--cap-drop=all", "--pid=host", *limits, *rights]
+    return ["podman", *places, "--runtime=runc", "run", "--quiet", "--rm", *rights, f"oci-archive:{image}"]
+
+
 @pytest.mark.parametrize("name", ["arenadump", "arenascope"])
 def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
     """In a container without any right but one, it reads a process that is outside."""
-    (image,) = dist.glob(f"{name}-*-oci-{debian.NATIVE}.tar")
-    store = [
-        "--storage-driver=vfs",
-        f"--root={tmp_path}/store",
-        f"--runroot={tmp_path}/run",
-        "--cgroup-manager=cgroupfs",
-    ]
-    rights = ["--read-only", "--cap-drop=all", "--cap-add=SYS_PTRACE", "--pid=host", "--network=none"]
-    limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]  # podman's own are more than a sandbox may have
-    command = ["podman", *store, "--runtime=runc", "run", "--quiet", "--rm", *rights, *limits, f"oci-archive:{image}"]
+    command = contained(dist, name, tmp_path, ["--cap-add=SYS_PTRACE", "--network=none"])
     with running(["python3", "-c", HOLDER]) as pid:
         done = subprocess.run([*command, "summary", "--json", str(pid)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["snapshot"]["exact"]
+
+
+def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
+    """What Kubernetes is told is valid; with these rights and arguments the exporter shows a process outside."""
+    manifest = ROOT / "packaging/kubernetes/exporter.yaml"
+    subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", str(manifest)], check=True)
+    (container,) = yaml.safe_load(manifest.read_text())["spec"]["template"]["spec"]["containers"]
+    context = container["securityContext"]
+    assert context["readOnlyRootFilesystem"]
+    assert context["capabilities"]["drop"] == ["ALL"]
+    rights = [f"--cap-add={each}" for each in context["capabilities"]["add"]]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = [each.replace(":9764", f":{port}") for each in container["args"]]
+    assert arguments != container["args"]
+    command = [*contained(dist, "arenascope", tmp_path, [*rights, "--network=host"]), *arguments]
+    held = subprocess.Popen(["python3", "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    exporter = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        name = f'pid="{held.pid}"'
+        wait_for(lambda: exporter.poll() is not None or any(name in line for line in metrics(port)), 120)
+        values = [
+            float(line.split()[-1])
+            for line in metrics(port)
+            if line.startswith("arenascope_rss_bytes{") and name in line
+        ]
+        assert values
+        assert values[0] > 30e6
+    finally:
+        exporter.terminate()
+        held.kill()
+        exporter.wait()
+        held.wait()
+
+
+def metrics(port: int) -> list[str]:
+    """The lines of a scrape; none: nobody listens yet."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://127.0.0.1:{port}/metrics") as answer:
+            lines: list[str] = answer.read().decode().splitlines()
+            return lines
+    except OSError:
+        return []
+    finally:
+        time.sleep(0.1)
