@@ -185,10 +185,22 @@ build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninj
 	meson compile -C build-static-$* arenadump arenascope
 
 # What people install, for both architectures, in dist/.
-release:
-	scripts/install-deps build release
+release: release-tools
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	$(VENV)/bin/python packaging/release.py dist
+
+# What makes packages and the site, and what their tests need: the extra `release` of pyproject.toml, without arenascope itself.
+.PHONY: release-tools site
+release-tools: $(VENV)/release-tools
+$(VENV)/release-tools: pyproject.toml
+	scripts/install-deps build release
+	$(MAKE) --no-print-directory build
+	$(VENV)/bin/pip install --quiet $$($(VENV)/bin/python scripts/extra release)
+	touch $@
+
+# The docs as a site, in site/: a link or a page that leads nowhere ends it.
+site: release-tools
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -b html -c packaging/site . site
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all: ready

@@ -60,7 +60,6 @@ def install(release: Release, wheel: Path, root: Path, site: str) -> None:
     _place(ROOT / "packaging/arenascope-exporter.service", root / "usr/lib/systemd/system/arenascope-exporter.service")
     shutil.copytree(release.share, root / "usr/share")
     notes = root / "usr/share/doc/arenascope"
-    notes.mkdir(parents=True)
     (notes / "changelog.gz").write_bytes(gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
     (notes / "copyright").write_text((ROOT / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8")
     for path in root.rglob("*"):

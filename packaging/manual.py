@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Manual pages of each command, made by help2man of what --help prints, and completions of shells, made by click."""
+"""What is below /usr/share: manual pages, made by help2man of --help; completions, by click; the docs, by sphinx."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAMS = Path(sys.executable).parent  # arenascope and arenadump, as they are installed beside this Python
+SITE = Path(__file__).with_name("site")  # how sphinx makes the docs
 COMPLETIONS = {
     "bash": "bash-completion/completions/arenascope",
     "zsh": "zsh/vendor-completions/_arenascope",
@@ -29,7 +31,7 @@ PROGRAM = "Where did the memory of a process on glibc go, and what will bring it
 
 
 def write(share: Path, version: str, notes: Path) -> None:
-    """Make man/ and the folders of three shells in `share`; `notes` is docs/, whose *.7 are pages.
+    """Make man/, doc/ and the folders of three shells in `share`; `notes` is docs/, whose *.7 are pages.
 
     All is the same for each $SOURCE_DATE_EPOCH. Raises CalledProcessError, where help2man or a program fails.
     """
@@ -41,6 +43,9 @@ def write(share: Path, version: str, notes: Path) -> None:
     for shell, path in COMPLETIONS.items():
         (share / path).parent.mkdir(parents=True)
         (share / path).write_text(_run("arenascope", _ARENASCOPE_COMPLETE=f"{shell}_source"), encoding="utf-8")
+    site = share / "doc/arenascope/html"
+    _run(sys.executable, "-m", "sphinx", "-q", "-W", "-E", "-b", "html", "-c", str(SITE), str(notes.parent), str(site))
+    shutil.rmtree(site / ".doctrees")
 
 
 def commands() -> Iterator[tuple[str, str]]:

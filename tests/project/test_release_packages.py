@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from tools import debian, releases
 from tools.odd import running, wait_for
 from tools.paths import ROOT
@@ -194,6 +193,7 @@ def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
         if "/man/" in str(page)
     }
     assert "arenascope-profile-take.1.gz" in pages
+    assert "First aid" in (tmp_path / "usr/share/doc/arenascope/html/docs/first-aid.html").read_text()
     assert "--max-hold" in pages["arenadump.1.gz"].replace("\\", "")
     for name in pages:
         (page,) = tmp_path.rglob(name)
@@ -225,6 +225,8 @@ def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
 
 def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
     """What Kubernetes is told is valid; with these rights and arguments the exporter shows a process outside."""
+    import yaml  # noqa: PLC0415 - of `make release-tools`, which the other tests do without
+
     manifest = ROOT / "packaging/kubernetes/exporter.yaml"
     subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", str(manifest)], check=True)
     (container,) = yaml.safe_load(manifest.read_text())["spec"]["template"]["spec"]["containers"]

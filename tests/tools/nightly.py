@@ -71,7 +71,7 @@ PARTS = {
             "what `make release` makes, twice",
             (pytest("release"),),
             ("release", "emulation"),
-            ("build-static-amd64", "build-static-arm64"),
+            ("release-tools", "build-static-amd64", "build-static-arm64"),
         ),
         Part("gem", "the gem, installed and tested", (pytest("gem"),), ("gem",)),
         Part("patches", "Ruby, patched, of each release", (pytest("patches"), "make patches-all"), ("patches",)),
