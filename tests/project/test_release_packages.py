@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
 DEPENDS = ["python3", "python3-click", "python3-jinja2", "python3-numpy", "python3-rich"]
 PYTHONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Held in chunks of their own, beside as many that are free: a trim returns these.
-HOLDER = """
+PROGRAM = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
@@ -96,10 +96,10 @@ def root(suite: str, tmp_path: Path) -> Root:
 
 
 @pytest.fixture
-def holder(root: Root) -> Iterator[int]:
+def held(root: Root) -> Iterator[int]:
     """A Python of the installation, which nobody here built."""
-    (root.path / "root/holder.py").write_text(HOLDER)
-    with running(root.command("python3", "/root/holder.py")) as pid:
+    (root.path / "root/program.py").write_text(PROGRAM)
+    with running(root.command("python3", "/root/program.py")) as pid:
         yield pid
 
 
@@ -132,7 +132,7 @@ def does_all(root: Root, pid: int) -> None:
 
 
 @pytest.mark.parametrize("suite", PYTHONS)
-def test_apts_package(suite: str, dist: Path, root: Root, holder: int) -> None:
+def test_apts_package(suite: str, dist: Path, root: Root, held: int) -> None:
     """Installed, used, removed without rest."""
     before = root.ours()
     (package,) = dist.glob(f"*_{debian.NATIVE}.deb")
@@ -141,31 +141,31 @@ def test_apts_package(suite: str, dist: Path, root: Root, holder: int) -> None:
     assert (
         root.said("python3", "-c", "import arenascope, sys; print(sys.version_info[1])").strip() == PYTHONS[suite][2:]
     )
-    does_all(root, holder)
+    does_all(root, held)
     root.said("dpkg", "--purge", "arenascope")
     assert root.ours() == before
 
 
 @pytest.mark.parametrize("suite", PYTHONS)
-def test_a_wheel(suite: str, dist: Path, root: Root, holder: int) -> None:
+def test_a_wheel(suite: str, dist: Path, root: Root, held: int) -> None:
     """Installed by one line."""
     (wheel,) = dist.glob(f"*_{releases.MACHINES[debian.NATIVE]}.whl")
     shutil.copy(wheel, root.path / "root")
     root.said("python3", "-m", "venv", "/opt/v")
     root.said("pip", "install", "--quiet", f"/root/{wheel.name}")
     assert "3." in root.said("python3", "-c", "import sys; print(sys.version)")
-    does_all(root, holder)
+    does_all(root, held)
 
 
 @pytest.mark.parametrize("suite", ["bookworm"])
-def test_rpms_package(suite: str, dist: Path, root: Root, holder: int) -> None:
+def test_rpms_package(suite: str, dist: Path, root: Root, held: int) -> None:
     """Installed by rpm below another root, used, removed without rest. dpkg has its libraries: rpm knows none."""
     del suite
     before = root.ours()
     (package,) = dist.glob(f"*.{releases.MACHINES[debian.NATIVE]}.rpm")
     rpm = ["rpm", f"--root={root.path}", "--nodeps"]
     subprocess.run([*rpm, "--install", str(package)], check=True)
-    does_all(root, holder)
+    does_all(root, held)
     subprocess.run([*rpm, "--erase", "arenascope"], check=True)
     assert root.ours() == before
 
@@ -217,7 +217,7 @@ def contained(dist: Path, name: str, store: Path, rights: list[str]) -> list[str
 def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
     """In a container without any right but one, it reads a process that is outside."""
     command = contained(dist, name, tmp_path, ["--cap-add=SYS_PTRACE", "--network=none"])
-    with running(["python3", "-c", HOLDER]) as pid:
+    with running(["python3", "-c", PROGRAM]) as pid:
         done = subprocess.run([*command, "summary", "--json", str(pid)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["snapshot"]["exact"]
@@ -240,10 +240,10 @@ def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
     arguments = [each.replace(":9764", f":{port}") for each in container["args"]]
     assert arguments != container["args"]
     command = [*contained(dist, "arenascope", tmp_path, [*rights, "--network=host"]), *arguments]
-    held = subprocess.Popen(["python3", "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(["python3", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     exporter = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        name = f'pid="{held.pid}"'
+        name = f'pid="{process.pid}"'
         wait_for(lambda: exporter.poll() is not None or any(name in line for line in metrics(port)), 120)
         values = [
             float(line.split()[-1])
@@ -254,9 +254,9 @@ def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
         assert values[0] > 30e6
     finally:
         exporter.terminate()
-        held.kill()
+        process.kill()
         exporter.wait()
-        held.wait()
+        process.wait()
 
 
 def metrics(port: int) -> list[str]:

@@ -15,7 +15,7 @@ from arenascope.wire.arenadump import find_arenadump
 LIBRARY: Final = "libarenascope.so"
 OVERRIDE: Final = "ARENASCOPE_LIBRARY"
 SEPARATORS: Final = ": \t\n"  # where the loader splits LD_PRELOAD
-PLACES: Final = (".", "../lib/arenascope", "../lib", "../agent")  # from arenadump's folder, as inspector/inject/inject.c has them
+PLACES: Final = (".", "../lib/arenascope", "../lib", "../agent")  # from arenadump, as in inspector/inject/inject.c
 GDB_SCRIPT: Final = Path(__file__).parents[1] / "arenascope.gdb"  # injects with gdb
 
 
