@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
 
 # What the package for apt depends on, and what the one line that installs a wheel needs.
 DEPENDS = ["python3", "python3-click", "python3-jinja2", "python3-numpy", "python3-rich"]
+STILL = ["--mode=freeze", "--max-pause=600s"]  # a busy machine takes its time
 PYTHONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Held in chunks of their own, beside as many that are free: a trim returns these.
 PROGRAM = """
@@ -105,7 +106,7 @@ def held(root: Root) -> Iterator[int]:
 
 def does_all(root: Root, pid: int) -> None:
     """What people do first: each answer is right, and the last makes the process smaller."""
-    summary = json.loads(root.said("arenascope", "summary", "--json", pid))
+    summary = json.loads(root.said("arenascope", "summary", "--json", *STILL, pid))
     assert summary["snapshot"]["exact"]
     assert "malloc" in root.said("arenascope", "summary", pid)
     assert "chunks" in root.said("arenascope", "types", pid)
@@ -218,7 +219,9 @@ def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
     """In a container without any right but one, it reads a process that is outside."""
     command = contained(dist, name, tmp_path, ["--cap-add=SYS_PTRACE", "--network=none"])
     with running(["python3", "-c", PROGRAM]) as pid:
-        done = subprocess.run([*command, "summary", "--json", str(pid)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, "summary", "--json", *STILL, str(pid)], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["snapshot"]["exact"]
 
