@@ -586,3 +586,33 @@ def test_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         file.add(Poll(3 * SECOND, 1, 1, 1, 1, None, snapshots[1:]))
         file.add(Poll(4 * SECOND, 1, 1, 1, 1, None, snapshots))
     assert [poll.time_ns // SECOND for poll in intact(path).polls] == [1, 3, 4]
+
+
+TRACED = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+end, other = os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        libc.prctl(1, 9)  # ends with its parent
+        libc.ptrace(0, 0, 0, 0)  # PTRACE_TRACEME: nobody else may stop it
+        os.write(other, b".")
+        time.sleep(1000)
+for _ in range(3):
+    os.read(end, 1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_that_cannot_be_read_are_a_line(tmp_path: Path) -> None:
+    """One for all with the same reason, in each poll's notes, and told once."""
+    said: list[str] = []
+    with odd.running(["python3", "-c", TRACED]) as pid, opened(tmp_path / "timeline") as file:
+        watching = Watch(file, group_of(pid), How(mode="freeze"), said.append)
+        for _ in range(2):
+            watching.poll(0.001)
+    last = intact(tmp_path / "timeline").polls[-1]
+    assert len(last.snapshots) == 1
+    assert last.notes.startswith("no snapshot of 3 processes, the first of which is ")
+    assert [line for line in said if "no snapshot" in line] == [last.notes]

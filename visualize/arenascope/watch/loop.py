@@ -17,6 +17,7 @@ from arenascope.signals import waking
 from arenascope.timeline.store import NoRoomError, Poll
 from arenascope.timeline.trend import LEAST_SNAPSHOTS
 from arenascope.watch.budget import DEEP_PART, FIRST, Budget, Costs, Deep, Pace, suspect_words
+from arenascope.watch.lacking import Lacking
 from arenascope.watch.once import Once
 from arenascope.watch.poll import spent, take
 
@@ -216,28 +217,29 @@ class Watch:
             if words:
                 says.append(words)
 
-        taken = []
+        taken, lacking = [], Lacking()
         for process in members:
             try:
-                snapshot = self._take(process, keep, says, deep)
+                snapshot = self._take(process, keep, lacking, deep)
             except ArenascopeError as error:
                 if _is_end(error):
                     continue
                 if not self.polls and len(members) == 1:
                     raise
-                text = f"no snapshot of process {process.pid}: {str(error).splitlines()[0]}"
-                says.append(text)
-                self._once.tell(text)
+                lacking.add("no snapshot", process, error)
                 continue
             if snapshot:
                 taken.append(snapshot)
+        for text in lacking.texts():
+            says.append(text)
+            self._once.tell(text)
         return taken
 
     def _take(
         self,
         process: Process,
         keep: Callable[[Process, Summary, Dump], None],
-        says: list[str],
+        lacking: Lacking,
         deep: Deep | None,
     ) -> Taken | None:
         """A snapshot; without types and owners where these cannot be had."""
@@ -247,9 +249,7 @@ class Watch:
             except ArenascopeError as error:
                 if _is_end(error):
                     raise
-                text = f"no types and owners of process {process.pid}: {str(error).splitlines()[0]}"
-                says.append(text)
-                self._once.tell(text)
+                lacking.add("no types and owners", process, error)
         return take(process, self.how, keep, self.sites)
 
     def _number(self, alive: set[Identity]) -> None:
