@@ -23,7 +23,7 @@ static bool random_name(char *name, size_t size, struct as_error *err)
 // as_fail_errno blames the target for EACCES; an output that cannot be written is AS_IO whatever the errno.
 static bool io_error(const struct as_output *o, const char *what, struct as_error *err)
 {
-    as_fail_errno(err, AS_IO, "cannot %s '%s'", what, o->path ? o->path : "a dump in memory");
+    as_fail_errno(err, AS_IO, "cannot %s '%s'", what, o->path ? o->path : "a file in memory");
     if (err)
         err->code = AS_IO;
     return false;
@@ -85,7 +85,7 @@ bool as_output_begin(struct as_output *o, const char *path, struct as_error *err
 {
     *o = (struct as_output)AS_OUTPUT_CLOSED;
     if (!path) {
-        o->fd = memfd_create("arenascope-dump", MFD_CLOEXEC);
+        o->fd = memfd_create("arenascope", MFD_CLOEXEC);
         return o->fd >= 0 || io_error(o, "create", err);
     }
     char directory[PATH_MAX];

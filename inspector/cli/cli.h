@@ -23,6 +23,8 @@ bool as_cmd_sites(const struct as_options *o, struct as_error *err);
 bool as_cmd_trace(const struct as_options *o, struct as_error *err);
 bool as_cmd_policy(const struct as_options *o, struct as_error *err);
 bool as_cmd_profile(const struct as_options *o, struct as_error *err);
+// Writes the agent's library.
+bool as_cmd_agent(const struct as_options *o, struct as_error *err);
 bool as_cmd_inject(const struct as_options *o, struct as_error *err);
 // What the options say of how the agent is to be carried into the process.
 struct as_inject_options as_options_injection(const struct as_options *o);

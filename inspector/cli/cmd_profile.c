@@ -129,7 +129,7 @@ static bool begin_profile(const struct as_options *o, const struct as_client *ag
              o->exact    ? "exact"
              : !o->rates ? "1"
                          : "");
-    if (!has_room(o, t, err) || !as_load_recorder_begin(agent, t, NULL, rates, o->entry, page, err))
+    if (!has_room(o, t, err) || !as_load_recorder_begin(agent, t, rates, o->entry, page, err))
         return false;
     bool ok = o->entry     ? as_entry_guard_begin(guard, t, *page, err)
               : *page != 0 ? as_entries_mend(t, *page, err)

@@ -154,7 +154,9 @@ bool as_cmd_why(const struct as_options *o, struct as_error *err)
     ok = ok && as_graph_snapshot_take(&snapshot, o, err) && as_graph_find_all_types(&snapshot.graph, err) &&
          as_owners_find(&owners, &snapshot.graph.roots, err) && find_lost(&q, err);
     if (ok && q.path.steps.count == 0)
-        ok = as_fail(err, AS_USAGE, "at 0x%llx is no chunk in use: arenadump chunks lists all chunks",
+        ok = as_fail(err, AS_USAGE,
+                     "at 0x%llx is no chunk in use: arenadump chunks lists all chunks; add 0x10 to an address of its, "
+                     "which is that of the chunk's header",
                      (unsigned long long)o->address);
     if (ok && o->json)
         put_json(&snapshot, &q, &owners);

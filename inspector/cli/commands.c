@@ -49,10 +49,10 @@ static const struct command commands[] = {
      "  for one page of an arena, 1 to 16 (the default: 4).\n"},
     {"chunks", as_cmd_chunks, 0, "a line for each chunk: address, size, state",
      "arenadump chunks TARGET\n"
-     "  Prints one line for each chunk: address, size in bytes (header included), and\n"
-     "  state: in_use, tcache, fastbin, binned, top, metadata or unknown, followed by\n"
-     "  \"mmapped\" if the chunk has a mapping of its own. A dump must have been taken\n"
-     "  with --chunks.\n"},
+     "  Prints one line for each chunk: address of its header (malloc returned 0x10\n"
+     "  more), size in bytes (header included), and state: in_use, tcache, fastbin,\n"
+     "  binned, top, metadata or unknown, followed by \"mmapped\" if the chunk has a\n"
+     "  mapping of its own. A dump must have been taken with --chunks.\n"},
     {"leaks", as_cmd_leaks, AS_OPTION_JSON, "the chunks in use that nothing points to any more",
      "arenadump leaks TARGET [--json]\n"
      "  Finds the chunks in use that nothing points to any more: by type, with an\n"
@@ -126,11 +126,18 @@ static const struct command commands[] = {
      "  thread is under a seccomp filter, which may kill the process, or with few\n"
      "  mappings left.\n"
      "  --timeout: how long to search for a thread that can load the agent safely, and\n"
-     "  to wait for dlopen (the default: 10s).\n"},
+     "  to wait for dlopen (the default: 10s).\n"
+     "  The agent's library is a part of arenadump, and is written to no disk; the\n"
+     "  environment variable ARENASCOPE_LIBRARY names a file in its place.\n"},
+    {"agent", as_cmd_agent, AS_OPTION_OUTPUT | AS_OPTION_ALONE, "write the agent's library, for LD_PRELOAD",
+     "arenadump agent -o FILE\n"
+     "  Writes the agent's library, which is a part of arenadump, to FILE, for a\n"
+     "  program that is to start with it: LD_PRELOAD=/path/libarenascope.so PROGRAM\n"
+     "  (docs/agent.md). The file's name must begin with libarenascope.so; - is\n"
+     "  standard output.\n"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-// trace reads a file alone.
 static const char hazards[] = "docs/hazards.md: all that can happen to a running target.\n";
 
 static void print_help(FILE *to)
@@ -245,7 +252,8 @@ static bool unknown_command(const char *word, struct as_error *err)
 
 static bool print_help_of(const struct command *command)
 {
-    printf("%s%s", command->help, command->run == as_cmd_trace ? "" : hazards);
+    const bool touches_none = command->run == as_cmd_trace || command->run == as_cmd_agent;
+    printf("%s%s", command->help, touches_none ? "" : hazards);
     return true;
 }
 

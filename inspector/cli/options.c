@@ -225,16 +225,17 @@ bool as_options_read(struct as_options *o, int argc, char **argv, uint32_t takes
     }
     if (o->help)
         return true;
-    if (optind == argc)
+    if (optind == argc && !(takes & AS_OPTION_ALONE))
         return as_fail(err, AS_USAGE, "%s: no target given: give a process id, a core file or a dump file", argv[0]);
     o->targets = &argv[optind];
-    o->target_count = takes & AS_OPTION_MANY ? argc - optind : 1;
+    o->target_count = takes & AS_OPTION_MANY ? argc - optind : takes & AS_OPTION_ALONE ? 0 : 1;
     o->target = argv[optind];
     optind += o->target_count;
     if ((takes & AS_OPTION_ADDRESS) && !read_chunk(o, argv[0], optind < argc ? argv[optind++] : NULL, err))
         return false;
     if (optind < argc)
-        return as_fail(err, AS_USAGE, "%s: one target at a time; '%s' is one too many", argv[0], argv[optind]);
+        return as_fail(err, AS_USAGE, "%s: %s'%s' is one too many", argv[0],
+                       takes & AS_OPTION_ALONE ? "" : "one target at a time; ", argv[optind]);
     if ((takes & AS_OPTION_OUTPUT) && !o->output && !o->stop)
         return as_fail(err, AS_USAGE, "%s: no output given: use -o", argv[0]);
     return true;

@@ -22,6 +22,7 @@ enum as_option_bits {
     AS_OPTION_EVENTS = 4096,
     AS_OPTION_POLICY = 8192, // --timeout
     AS_OPTION_MANY = 16384,  // targets
+    AS_OPTION_ALONE = 65536, // no target
     AS_SERVED = 32768,       // no option: `arenadump serve` runs this command, too
 };
 

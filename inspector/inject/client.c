@@ -106,20 +106,13 @@ bool as_client_reach(struct as_client *client, struct as_target *t, const struct
                      struct as_inject_result *result, struct as_error *err)
 {
     bool absent;
-    char library[PATH_MAX];
     uint64_t patience = options->patience_ns;
     *result = (struct as_inject_result){0};
     if (as_client_connect(client, t->pid, 0, patience, &absent, err))
         return is_still(client, t, err);
     if (!absent)
         return false;
-    struct as_inject_options found = *options;
-    if (!found.library) {
-        found.library = library;
-        if (!as_inject_library(library, sizeof library, err))
-            return false;
-    }
-    if (!as_inject(t, &found, result, err))
+    if (!as_inject(t, options, result, err))
         return false;
     if (as_client_connect(client, t->pid, AWAKE_NS, patience, &absent, err))
         return is_still(client, t, err);

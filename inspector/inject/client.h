@@ -28,8 +28,7 @@ typedef AS_VEC(struct as_control_arena) as_control_arena_vec;
 bool as_client_connect(struct as_client *client, pid_t pid, uint64_t wait_ns, uint64_t patience_ns, bool *absent,
                        struct as_error *err);
 
-// As as_client_connect, but injects or wakes the agent where it does not listen. `options` may leave the library NULL:
-// as_inject_library finds it. `result->how` says what was done; 0: nothing.
+// As as_client_connect, but injects or wakes the agent where it does not listen. `result->how` says what was done; 0: nothing.
 bool as_client_reach(struct as_client *client, struct as_target *t, const struct as_inject_options *options,
                      struct as_inject_result *result, struct as_error *err);
 
@@ -58,10 +57,10 @@ int as_control_socket_make(pid_t pid, struct as_error *err);
 // control socket alone brings no code into it.
 
 // Begins a profile, which ends with the connection; carries the code first where it is missing. `rates` as $ARENASCOPE_PROFILE has
-// them. `library`: of the agent; NULL: as_inject_library finds it. `entries`: without hooks in slots; those at entries are the caller's to
-// write (inject/entry/entry_guard.h). *page: for such hooks, if the process has one; 0. AS_USAGE: the recorder refuses, and why.
-// AS_UNSUPPORTED: the agent cannot record, or is another build than the library.
-bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                            bool entries, uint64_t *page, struct as_error *err);
+// them. `entries`: without hooks in slots; those at entries are the caller's to write (inject/entry/entry_guard.h). *page: for such hooks,
+// if the process has one; 0. AS_USAGE: the recorder refuses, and why. AS_UNSUPPORTED: the agent cannot record, or is another build than
+// the library (inject/library.h).
+bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *rates, bool entries,
+                            uint64_t *page, struct as_error *err);
 // Ends any profile of the process's. *page: as above.
 bool as_load_recorder_end(const struct as_client *client, uint64_t *page, struct as_error *err);

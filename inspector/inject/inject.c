@@ -2,15 +2,14 @@
 // The inspector's side of an injection: makes the plan, starts the injector, waits for what it tells.
 #include "inject/inject.h"
 #include "inject/injector.h"
+#include "inject/library.h"
 #include "libc/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -57,42 +56,51 @@ static void cut_off(struct as_payload *payload, const struct as_elf *elf)
 }
 
 // Finds the function to call in the library's file.
-static bool find_wake(struct as_payload *payload, int fd, const char *path, struct as_error *err)
+static bool find_wake(struct as_payload *payload, const struct as_library *library, struct as_error *err)
 {
     struct as_elf elf;
     Elf64_Sym symbol;
-    if (!as_elf_open(&elf, fd, err))
+    if (!as_elf_open(&elf, library->fd, err))
         return false;
     if (!as_elf_dynamic_symbol(&elf, AS_AGENT_WAKE, &symbol) || symbol.st_shndx == SHN_UNDEF)
-        return as_fail(err, AS_BAD_INPUT, "'%s' is not the agent's library: it has no function " AS_AGENT_WAKE, path);
+        return as_fail(err, AS_BAD_INPUT, "'%s' is not the agent's library: it has no function " AS_AGENT_WAKE,
+                       library->name);
     const struct as_elf_load *load = as_elf_load_at(&elf, symbol.st_value, symbol.st_size);
     payload->wake = symbol.st_value;
     payload->wake_offset = load ? symbol.st_value - load->vaddr + load->offset : UINT64_MAX;
     cut_off(payload, &elf);
     return (symbol.st_size >= AS_WAKE_BYTES && payload->wake_offset <= payload->size - AS_WAKE_BYTES) ||
-           as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of the file", path);
+           as_fail(err, AS_BAD_INPUT, "'%s' is damaged: " AS_AGENT_WAKE " lies outside of the file", library->name);
 }
 
-static bool read_library(struct as_payload *payload, const char *path, struct as_error *err)
+static bool read_bytes(struct as_payload *payload, const struct as_library *library, struct as_error *err)
 {
-    AS_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return as_fail_errno(err, AS_NO_TARGET, "cannot open the agent's library '%s'", path);
-    if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) || st.st_size > LIBRARY_MOST)
-        return as_fail(err, AS_BAD_INPUT, "'%s' is not a library", path);
+    if (fstat(library->fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) ||
+        st.st_size > LIBRARY_MOST)
+        return as_fail(err, AS_BAD_INPUT, "'%s' is not a library", library->name);
     uint8_t *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
-        return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", path);
+        return as_fail_errno(err, AS_NO_MEMORY, "no memory for '%s'", library->name);
     payload->library = bytes;
     payload->size = payload->mapped = (size_t)st.st_size;
     for (size_t done = 0; done < payload->size;) {
-        ssize_t got = pread(fd, bytes + done, payload->size - done, (off_t)done);
+        ssize_t got = pread(library->fd, bytes + done, payload->size - done, (off_t)done);
         if (got == 0 || (got < 0 && errno != EINTR))
-            return as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", path);
+            return as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", library->name);
         done += got > 0 ? (size_t)got : 0;
     }
-    return find_wake(payload, fd, path, err);
+    return find_wake(payload, library, err);
+}
+
+static bool read_library(struct as_payload *payload, struct as_error *err)
+{
+    struct as_library library;
+    if (!as_library_open(&library, err))
+        return false;
+    bool ok = read_bytes(payload, &library, err);
+    close(library.fd);
+    return ok;
 }
 
 // Besides what is allowed for the search, for the calls, and for the little that lies between them.
@@ -193,7 +201,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     ok = ok && (options->force || options->present_only || as_inject_has_mappings(p, mappings, err));
     if (ok && options->present_only && plan.wake == 0)
         ok = as_fail(err, AS_NO_TARGET, "process %d has no agent in it", t->pid);
-    ok = ok && (plan.wake != 0 || read_library(&payload, options->library, err)) && run_injector(p, &payload, out, err);
+    ok = ok && (plan.wake != 0 || read_library(&payload, err)) && run_injector(p, &payload, out, err);
     // Whatever could not be found then was not there any more. (It takes some time to go.)
     for (int i = 0; i < 10 && !ok && err->code != AS_TARGET_GONE && as_process_alive(p); ++i)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -204,31 +212,4 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     as_plan_free(&plan);
     as_malloc_free(&m);
     return ok;
-}
-
-// Where the library lies, seen from the directory of our own program: installed with Python, with Meson, and as built.
-static const char *const places[] = {"", "../lib/arenascope/", "../lib/", "../agent/"};
-
-bool as_inject_library(char *path, size_t size, struct as_error *err)
-{
-    static const char NAME[] = "libarenascope.so";
-    const char *chosen = secure_getenv("ARENASCOPE_LIBRARY"); // not a caller's who borrows our rights (setuid)
-    if (chosen && *chosen) {
-        snprintf(path, size, "%s", chosen);
-        return access(path, R_OK) == 0 || as_fail_errno(err, AS_NO_TARGET, "$ARENASCOPE_LIBRARY names '%s'", path);
-    }
-    char own[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(own, '/');
-    if (!slash)
-        return as_fail(err, AS_NO_TARGET, "the place of %s is unknown: name it in $ARENASCOPE_LIBRARY", NAME);
-    slash[1] = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
-        int written = snprintf(path, size, "%s%s%s", own, places[i], NAME);
-        if (written > 0 && (size_t)written < size && access(path, R_OK) == 0)
-            return true;
-    }
-    return as_fail(err, AS_NO_TARGET, "%s was not found beside arenadump (in %s): name it in $ARENASCOPE_LIBRARY", NAME,
-                   own);
 }

@@ -4,6 +4,7 @@
 //   refusals.c           which processes are left alone, and why
 //   mapping_limit.c      ... and where it may not have many more mappings
 //   filters.c            ... and where seccomp filters stand in the way
+//   library.c            the library that is loaded, which is a part of arenadump (agent_file.S)
 //   plan.c               what has to be known beforehand: addresses of functions, and where code lies that holds locks
 //   find_thread.c        which thread does it
 //   thread_safety.c      may this thread, here and now, call dlopen?
@@ -30,10 +31,6 @@
 // puts it back when that returns.
 bool as_inject(struct as_target *t, const struct as_inject_options *options, struct as_inject_result *out,
                struct as_error *err);
-
-// Finds libarenascope.so: $ARENASCOPE_LIBRARY, else beside our own program, or where it is installed or built with it. Writes
-// its path; AS_NO_TARGET says where was inspected.
-bool as_inject_library(char *path, size_t size, struct as_error *err);
 
 // Which seccomp filters of a process stand in the way of the agent.
 

@@ -7,11 +7,10 @@
 #include <sys/types.h>
 
 struct as_inject_options {
-    const char *library; // path of libarenascope.so
-    bool force;          // also where a seccomp filter may kill the target for what the agent does
-    bool everywhere;     // what is asked for runs in all threads (the recorder)
-    unsigned mappings;   // besides the agent's own (AS_RECORDER_MAPPINGS): there must be room before anything is loaded
-    bool present_only;   // an agent that is there already is woken; none is loaded
+    bool force;        // also where a seccomp filter may kill the target for what the agent does
+    bool everywhere;   // what is asked for runs in all threads (the recorder)
+    unsigned mappings; // besides the agent's own (AS_RECORDER_MAPPINGS): there must be room before anything is loaded
+    bool present_only; // an agent that is there already is woken; none is loaded
     uint64_t patience_ns; // for which a safe thread is searched for; 0: AS_INJECT_PATIENCE_NS
     uint64_t watchdog_ns; // after which a call that has not returned is reported; 0: AS_INJECT_WATCHDOG_NS
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "base/memory.h"
 #include "inject/client.h"
+#include "inject/library.h"
 #include "libc/elf.h"
 #include "target/process/read/live_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ struct carried {
     const struct as_client *client;
     struct as_target *target;
     struct as_elf elf;
-    const char *path;
+    const char *name;
     uint64_t base;
 };
 
@@ -55,7 +55,7 @@ static bool is_same_build(const struct carried *c, const struct as_elf_load *las
            as_fail(err, AS_UNSUPPORTED,
                    "the agent in process %d is another build than '%s', whose recorder it would need: record with the "
                    "arenadump that injected it",
-                   c->target->pid, c->path);
+                   c->target->pid, c->name);
 }
 
 static bool write_code(int memory, uint64_t address, const uint8_t *code, size_t size)
@@ -89,7 +89,7 @@ static bool carry_from(struct carried *c, const struct as_control_reply *reply, 
     const struct as_elf_load *last = c->elf.load_count > 0 ? &c->elf.loads[c->elf.load_count - 1] : NULL;
     uint64_t size = last ? last->filesz : 0;
     if (size <= FIRST || size > MOST_CODE || reply->missing.start < last->vaddr || reply->missing.size != last->memsz)
-        return as_fail(err, AS_UNSUPPORTED, "the recorder in '%s' does not fit into the agent in process %d", c->path,
+        return as_fail(err, AS_UNSUPPORTED, "the recorder in '%s' does not fit into the agent in process %d", c->name,
                        c->target->pid);
     c->base = reply->missing.start - last->vaddr;
     // The agent may have been loaded since they were listed.
@@ -99,27 +99,26 @@ static bool carry_from(struct carried *c, const struct as_control_reply *reply, 
     if (!code)
         return false;
     bool ok = as_elf_read_offset(&c->elf, last->offset, code, (size_t)size) ||
-              as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", c->path);
+              as_fail(err, AS_BAD_INPUT, "'%s' could not be read to its end", c->name);
     ok = ok && write_there(c, reply->missing.start, code, (size_t)size, err);
     as_memory_unmap(code, (size_t)size);
     return ok;
 }
 
-static bool carry(const struct as_client *client, struct as_target *t, const char *library,
-                  const struct as_control_reply *reply, struct as_error *err)
+static bool carry(const struct as_client *client, struct as_target *t, const struct as_control_reply *reply,
+                  struct as_error *err)
 {
-    char found[PATH_MAX];
-    struct carried c = {.client = client, .target = t, .path = library ? library : found};
-    if (!library && !as_inject_library(found, sizeof found, err))
+    struct as_library library;
+    if (!as_library_open(&library, err))
         return false;
-    AS_CLEANUP_FD int fd = open(c.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return as_fail_errno(err, AS_NO_TARGET, "cannot open the agent's library '%s'", c.path);
-    return as_elf_open(&c.elf, fd, err) && carry_from(&c, reply, err);
+    struct carried c = {.client = client, .target = t, .name = library.name};
+    bool ok = as_elf_open(&c.elf, library.fd, err) && carry_from(&c, reply, err);
+    close(library.fd);
+    return ok;
 }
 
-bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *library, const char *rates,
-                            bool entries, uint64_t *page, struct as_error *err)
+bool as_load_recorder_begin(const struct as_client *client, struct as_target *t, const char *rates, bool entries,
+                            uint64_t *page, struct as_error *err)
 {
     struct as_control_request request = {.protocol = AS_CONTROL_PROTOCOL,
                                          .operation = entries ? AS_CONTROL_PROFILE_ENTRIES : AS_CONTROL_PROFILE};
@@ -129,7 +128,7 @@ bool as_load_recorder_begin(const struct as_client *client, struct as_target *t,
         return as_fail(err, AS_USAGE, "--rates is too long");
     memcpy(request.rates, rates, strlen(rates));
     bool ok = as_client_ask(client, &request, &reply, NULL, err) ||
-              (err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(client, t, library, &reply, err) &&
+              (err->code == AS_UNSUPPORTED && reply.missing.size != 0 && carry(client, t, &reply, err) &&
                as_client_ask(client, &request, &reply, NULL, err));
     *page = ok ? reply.missing.entries : 0;
     return ok;

@@ -77,8 +77,8 @@ def test_the_environment_of_who_borrows_rights_is_not_heeded(arenadump: harness.
     with odd.asleep(user=65534) as target:
         command = [str(copy), "inject", str(target.pid)]
         done = subprocess.run(command, user=65534, env=environment, capture_output=True, text=True, check=False)
-        assert "/tmp/of-my-own.so" not in done.stderr
-        assert "was not found beside arenadump" in done.stderr, done.stderr
+        assert done.returncode == 0, done.stderr
+        assert loaded(target.pid) == 1
 
 
 def test_it_leaves_a_thread_and_a_library(arenadump: harness.Arenadump) -> None:

@@ -111,7 +111,7 @@ def test_the_help_of_arenadump(arenadump: harness.Arenadump) -> None:
     done = arenadump.run()
     assert (done.returncode, done.stdout, done.stderr) == (Code.USAGE, "", overall)
     names = [line.split()[1] for line in overall.splitlines() if line.startswith("  arenadump ")]
-    assert len(names) == 15
+    assert len(names) == 16
     for command in names:
         assert arenadump.check("help", command) == arenadump.check(command, "--help")
         assert arenadump.check("help", command).startswith(f"arenadump {command} ")

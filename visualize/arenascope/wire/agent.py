@@ -15,7 +15,7 @@ from arenascope.wire.arenadump import find_arenadump
 LIBRARY: Final = "libarenascope.so"
 OVERRIDE: Final = "ARENASCOPE_LIBRARY"
 SEPARATORS: Final = ": \t\n"  # where the loader splits LD_PRELOAD
-PLACES: Final = (".", "../lib/arenascope", "../lib", "../agent")  # from arenadump, as in inspector/inject/inject.c
+PLACES: Final = (".", "../lib/arenascope", "../lib", "../agent")  # from arenadump
 GDB_SCRIPT: Final = Path(__file__).parents[1] / "arenascope.gdb"  # injects with gdb
 
 
