@@ -3,9 +3,9 @@
 
     python packaging/release.py FOLDER
 
-FOLDER, which is made anew, gets for each architecture a wheel, packages for apt and rpm, an OCI image and the static
-program (by itself, and packed by xz), a source distribution, and SHA256SUMS. Two builds of one commit are equal to the
-byte, wherever and whenever they are made: all times are those of the commit.
+FOLDER, which is made anew, gets for each architecture a wheel, a gem, packages for apt and rpm, an OCI image and the
+static program (by itself, and packed by xz), a source distribution, a gem of sources, and SHA256SUMS. Two builds of one
+commit are equal to the byte, wherever and whenever they are made: all times are those of the commit.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from typing import TYPE_CHECKING
 
 import deb
 import files
+import gem
 import image
 import manual
 import rpm
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from tools import debian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 MAINTAINER = "the arenascope maintainers <maintainers@arenascope.invalid>"  # packages name one; there is no address
-# Debian's name of each architecture, and the kernel's.
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 PROGRAM, AGENT = "inspector/cli/arenadump", "inspector/agent/libarenascope.so"
 BACKEND = "from setuptools import build_meta as b; import sys; getattr(b, 'build_' + sys.argv[1])(*eval(sys.argv[2]))"
 
@@ -64,10 +66,14 @@ def source() -> Iterator[Path]:
 def strip(arch: str, folder: Path) -> None:
     """Put both programs there, without debug information."""
     folder.mkdir()
-    native = run("dpkg", "--print-architecture").strip() == arch
-    tool = "strip" if native else f"{MACHINES[arch]}-linux-gnu-strip"
     for path in (PROGRAM, AGENT):
-        run(tool, "--strip-unneeded", "-o", folder / Path(path).name, ROOT / f"build-static-{arch}" / path)
+        run(
+            debian.tool("strip", arch),
+            "--strip-unneeded",
+            "-o",
+            folder / Path(path).name,
+            ROOT / f"build-static-{arch}" / path,
+        )
 
 
 def build(kind: str, tree: Path, folder: Path, settings: dict[str, str], **environment: str) -> None:
@@ -107,7 +113,7 @@ def release(folder: Path) -> None:
         version = sdist.name.removeprefix("arenascope-").removesuffix(".tar.gz")
         packages = files.Release(version, int(seconds), MAINTAINER, tree.parent / "share")
         manual.write(packages.share, version, ROOT / "docs")
-        for arch, machine in MACHINES.items():
+        for arch, machine in debian.MACHINES.items():
             programs = tree.parent / arch
             strip(arch, programs)
             platform = {"--build-option": f"--plat-name=manylinux2014_{machine}"}
@@ -120,6 +126,7 @@ def release(folder: Path) -> None:
             deb.build(packages, wheel, arch, folder)
             rpm.build(packages, wheel, machine, folder)
             image.build(packages, wheel, arch, folder)
+        gem.make(tree, folder)
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
     (folder / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
 

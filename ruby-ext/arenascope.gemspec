@@ -3,6 +3,10 @@
 
 require_relative "lib/arenascope/version"
 
+if defined?(Gem::Commands::BuildCommand) && !File.exist?(File.join(__dir__, "ext/arenascope/inspector"))
+  abort "arenascope.gemspec: without the inspector's sources the gem does nothing, and they are not here: run `rake build`"
+end
+
 Gem::Specification.new do |spec|
   spec.name = "arenascope"
   spec.version = Arenascope::VERSION

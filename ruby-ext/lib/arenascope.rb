@@ -74,8 +74,16 @@ module Arenascope
     end
   end
 
+  # A gem of binaries has a library for each of some Rubies, and the others are told: they would trim nothing without a word.
+  built_for = Dir.glob("[0-9]*", base: File.join(__dir__, "arenascope")).sort
+  own = RUBY_VERSION[/\d+\.\d+/]
+  if RUBY_ENGINE == "ruby" && !built_for.empty? && !built_for.include?(own)
+    raise LoadError, "this gem of arenascope is built for Ruby #{built_for.join(", ")} and cannot serve #{own}; " \
+                     "install the gem of sources, arenascope-#{VERSION}.gem"
+  end
+
   begin
-    require "arenascope/arenascope"
+    require ["arenascope", *(own unless built_for.empty?), "arenascope"].join("/")
   rescue LoadError # a platform for which nothing was built (ext/arenascope/extconf.rb)
     require_relative "arenascope/unsupported"
   end

@@ -6,7 +6,6 @@ require_relative "test_helper"
 class VersionTest < Minitest::Test
   def test_it_is_arenascopes
     meson = File.expand_path("../../meson.build", __dir__)
-    skip "not in arenascope's repository" unless File.exist?(meson)
     assert_equal File.read(meson)[/version: '(.*)'/, 1], Arenascope::VERSION
   end
 end

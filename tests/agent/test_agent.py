@@ -247,7 +247,7 @@ int main(void)
     return 0;
 }
 """
-    command = [*programs.portable_command(), "-x", "c", "-", "-o", str(program)]
+    command = [*programs.portable_command(), *programs.FLAGS, "-x", "c", "-", "-o", str(program)]
     subprocess.run(command, input=source, text=True, check=True)
     process = stage.start(libc.command(program))
     until(lambda: caught(process.pid) & 1 << 11, "the signal is not taken")

@@ -26,7 +26,13 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Each carries another generation of malloc's structures.
 SUITES = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "forky": "2.43", "experimental": "2.44"}
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+MACHINES = {arch: triplet.partition("-")[0] for arch, triplet in TRIPLETS.items()}  # the kernel's names
 NATIVE = "arm64" if platform.machine() == "aarch64" else "amd64"  # this machine
+
+
+def tool(name: str, arch: str) -> str:
+    """What Debian calls a tool for programs of an architecture: "strip", or "aarch64-linux-gnu-strip"."""
+    return name if arch == NATIVE else f"{TRIPLETS[arch]}-{name}"
 
 
 class UnavailableError(unittest.SkipTest):

@@ -16,7 +16,6 @@ from .preload import preloadable
 
 SOURCES = PROGRAMS
 BUILT = ROOT / ".cache" / "programs"
-COMPILERS = {arch: "gcc" if arch == debian.NATIVE else f"{name}-gcc" for arch, name in debian.TRIPLETS.items()}
 # A block that nothing inspects, compilers leave out; gcc 15 and later even where it is compared to NULL.
 KEEP_MALLOC = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc")]
 FLAGS = ["-std=gnu11", "-O2", "-g", *KEEP_MALLOC, "-Wall", "-Wextra", "-Werror"]
@@ -61,7 +60,7 @@ def build_portable(name: str, arch: str = debian.NATIVE, *flags: str) -> Path:
     """A program, or library, against the oldest libc there is a test for, which therefore runs on all of them."""
     if "TEST_PROGRAMS" in os.environ:
         return carried(name, *flags)
-    return _kept(name, portable_command(arch), [*flags, "-lpthread", "-ldl", "-lrt"])
+    return _kept(name, [*portable_command(arch), *FLAGS], [*flags, "-lpthread", "-ldl", "-lrt"])
 
 
 def carried_name(name: str, *flags: str) -> str:
@@ -83,13 +82,13 @@ def carried(name: str, *flags: str, compiler: str = "gcc") -> Path:
 
 def portable_command(arch: str = debian.NATIVE) -> list[str]:
     """The compiler, with all it takes to compile and link against the oldest libc there is a test for."""
-    root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], COMPILERS[arch]
+    root, triplet, compiler = debian.sysroot(arch), debian.TRIPLETS[arch], debian.tool("gcc", arch)
     if not shutil.which(compiler):
         raise debian.UnavailableError(f"{compiler} is not installed")
     own_headers = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True)
     # --sysroot alone is not enough: the compiler inspects the machine's own directories before.
     headers = [own_headers.stdout.strip(), f"{root}/usr/include/{triplet}", f"{root}/usr/include"]
-    command = [compiler, *FLAGS, f"--sysroot={root}", "-nostdinc", f"-B{root}/usr/lib/{triplet}"]
+    command = [compiler, f"--sysroot={root}", "-nostdinc", f"-B{root}/usr/lib/{triplet}"]
     command += [argument for header in headers for argument in ("-isystem", header)]
     return [*command, f"-L{root}/usr/lib/{triplet}", f"-L{root}/lib/{triplet}"]
 

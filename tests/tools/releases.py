@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from . import debian
 from .paths import ROOT
 
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+MACHINES = debian.MACHINES
 PROGRAMS = ("inspector/cli/arenadump", "inspector/agent/libarenascope.so")
 PLACE = ROOT / ".cache/release"
 

@@ -34,6 +34,7 @@ def build(arch: str = "amd64") -> Path:
     # close_range is younger than the oldest headers, and guarded at run time.
     command = [
         *programs.portable_command(arch),
+        *programs.FLAGS,
         "-fPIC",
         "-fvisibility=hidden",
         "-D_GNU_SOURCE=",

@@ -22,8 +22,21 @@
 #include <malloc.h>
 #include <ruby/debug.h>
 #include <ruby/thread.h>
+#include <ruby/version.h>
 #include <time.h>
 #include <unistd.h>
+
+#define HAS_JOB_HANDLES (RUBY_API_VERSION_CODE >= 30300)
+
+// Since glibc 2.33, and weak: what is built against an older one uses it, too, where it is, and what is built against a newer one
+// needs it nowhere.
+#if !__GLIBC_PREREQ(2, 33)
+struct mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo2 mallinfo2(void);
+#endif
+#pragma weak mallinfo2
 
 enum way { OFF, POLLED, IN_GC, BY_JOB };
 
@@ -68,25 +81,34 @@ static struct {
 
 static VALUE end_of_sweep; // the TracePoint, once there is one
 static VALUE key_count, key_major_gc_count, key_state, key_major_by, value_none;
-#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+#if HAS_JOB_HANDLES
 static rb_postponed_job_handle_t job_handle;
 #endif
+
+// What malloc holds for the program.
+static uint64_t held(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+// Sums of int: right to 4 GiB. A process that grows or shrinks beyond that may be trimmed in vain, or not be until it is
+// smaller, or larger, again.
+static uint64_t held_of_ints(void)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    struct mallinfo info = mallinfo();
+#pragma GCC diagnostic pop
+    return (uint32_t)((unsigned)info.uordblks + (unsigned)info.hblkhd);
+}
 
 // Resident anonymous memory that malloc does not hold for the program: what is free, the process's other memory, and malloc's
 // own. Only its growth since the last trim means something: that much can be free and resident now. Ruby's own pages count as
 // well where they are not malloc's (from 3.1 on), so it may be less, and a trim is made for little; it is never more.
 static int64_t unaccounted(uint64_t anonymous)
 {
-#ifdef HAVE_MALLINFO2
-    struct mallinfo2 info = mallinfo2();
-    uint64_t held = info.uordblks + info.hblkhd;
-#else
-    // Sums of int: right to 4 GiB. A process that grows or shrinks beyond that may be trimmed in vain, or not be until it is
-    // smaller, or larger, again.
-    struct mallinfo info = mallinfo();
-    uint64_t held = (uint32_t)((unsigned)info.uordblks + (unsigned)info.hblkhd);
-#endif
-    return (int64_t)(anonymous - held);
+    return (int64_t)(anonymous - (mallinfo2 ? held() : held_of_ints()));
 }
 
 static bool too_soon(uint64_t now_ns)
@@ -216,7 +238,7 @@ static void on_end_of_sweep(VALUE tracepoint, void *unused)
     if (state.way == IN_GC)
         trim_if_worth_it(within_gc);
     else if (state.way == BY_JOB && !too_soon(state.due_ns)) {
-#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+#if HAS_JOB_HANDLES
         rb_postponed_job_trigger(job_handle);
 #else
         rb_postponed_job_register_one(0, job, NULL);
@@ -316,7 +338,7 @@ void as_init_after_gc(void)
     rb_gc_latest_gc_info(key_major_by); // the first call makes the symbols that it knows: not in a hook
     end_of_sweep = Qnil;
     rb_gc_register_address(&end_of_sweep);
-#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+#if HAS_JOB_HANDLES
     job_handle = rb_postponed_job_preregister(0, job, NULL);
 #endif
     rb_define_module_function(as_native, "poll", poll, 0);

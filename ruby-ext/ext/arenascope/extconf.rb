@@ -6,6 +6,7 @@
 
 require "mkmf"
 require "pathname"
+require_relative "../../lib/arenascope/version"
 
 # By the way from the build's folder: make splits names at spaces, which an absolute path may have.
 def from_here(path)
@@ -58,7 +59,6 @@ unless supported?
 end
 
 objects = inspector_objects
-version = File.read(File.join(__dir__, "../../lib/arenascope/version.rb"))[/"(.*)"/, 1]
 $defs << "-D_GNU_SOURCE"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 $CFLAGS << " -std=gnu11 -fvisibility=hidden -ffunction-sections -fdata-sections -MMD -MP" # mkmf knows of no header elsewhere
@@ -71,11 +71,8 @@ end
 $INCFLAGS << " -I#{INSPECTOR}/include"
 # Only Init is to be seen: an arenascope preloaded into the process keeps its own functions, and so do we.
 $DLDFLAGS << " -Wl,--version-script=#{HERE}/exports.map -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete"
-# Before glibc 2.34 the inspector's weak and versioned references to threads need the library that has them.
-$LOCAL_LIBS << " -Wl,--push-state,--no-as-needed -lpthread -Wl,--pop-state"
-have_func("mallinfo2", "malloc.h") # glibc 2.33
-have_func("rb_postponed_job_preregister", "ruby/debug.h") # Ruby 3.3
-have_func("rb_ext_ractor_safe", "ruby.h") # Ruby 3.0
+# Before glibc 2.34 dladdr, and the inspector's weak and versioned references to threads, need the libraries that have them.
+$LOCAL_LIBS << " -Wl,--push-state,--no-as-needed -lpthread -ldl -Wl,--pop-state"
 
 $srcs = Dir[File.join(HERE, "*.c")].sort
 $objs = $srcs.map { |source| "#{File.basename(source, ".c")}.o" } + objects.keys
@@ -93,7 +90,7 @@ File.open("Makefile", "a") do |makefile|
       #{object}: #{INSPECTOR}/#{source}
       \t$(ECHO) compiling #{source}
       \t$(Q) $(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections \\
-      \t\t-DAS_NO_RECORDER -DAS_VERSION='"#{version}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
+      \t\t-DAS_NO_RECORDER -DAS_VERSION='"#{Arenascope::VERSION}"' -I. -I#{INSPECTOR} -I#{INSPECTOR}/include -include agent/compat.h \\
       \t\t-D_GNU_SOURCE -MMD -MP -c -o $@ $<
     MAKE
   end

@@ -2,5 +2,6 @@
 # frozen_string_literal: true
 
 module Arenascope
-  VERSION = "0.1.0" # arenascope's own: meson.build has it too
+  # meson.build states it. A gem has the number itself here, by `rake build`.
+  VERSION = File.read(File.expand_path("../../../meson.build", __dir__))[/ version: '(.*)'/, 1].freeze
 end
