@@ -3,7 +3,8 @@
 
 $ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
 honoured as Meson honours them. $ARENASCOPE_BUILD_DIR is a directory that Meson has set up already: what is built there
-is brought up to date, and taken. $ARENASCOPE_PROGRAMS is a folder with both, which are taken as they are.
+is brought up to date, and taken. $ARENASCOPE_PROGRAMS is a folder with both, which are taken as they are, and with what
+goes along with them: licences/.
 """
 
 from __future__ import annotations
@@ -201,11 +202,27 @@ class BinaryDistribution(Distribution):
 
 
 class Wheel(bdist_wheel):
-    """A wheel of one platform for every Python 3: the program is tied to the machine, the package to nothing."""
+    """A wheel of one platform for every Python 3: the program is tied to the machine, the package to nothing.
+
+    It has the licences of what is linked into the program.
+    """
 
     def get_tag(self) -> tuple[str, str, str]:
         """py3-none-<platform>."""
         return "py3", "none", super().get_tag()[2]
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        """Make the folder .dist-info, and put into it what came with the programs."""
+        super().egg2dist(egginfo_path, distinfo_path)
+        notices = Path(os.environ.get("ARENASCOPE_PROGRAMS", ""), "licences")
+        if notices.exists():
+            target = Path(distinfo_path, "licenses")
+            shutil.copytree(notices, target / "linked")
+            named = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+            metadata = Path(distinfo_path, "METADATA")
+            lines = "".join(f"License-File: {name}\n" for name in named)
+            text = metadata.read_text(encoding="utf-8").replace("License-File: LICENSE\n", lines)
+            metadata.write_text(text, encoding="utf-8")
 
 
 setup(

@@ -4,8 +4,9 @@
     python packaging/release.py FOLDER
 
 FOLDER, which is made anew, gets for each architecture a wheel, a gem, packages for apt and rpm, an OCI image and the
-static program (by itself, and packed by xz), a source distribution, a gem of sources, and SHA256SUMS. Two builds of one
-commit are equal to the byte, wherever and whenever they are made: all times are those of the commit.
+static program (by itself, and packed by xz), a source distribution, a gem of sources, the licences of what is linked
+in, and SHA256SUMS. Two builds of one commit are equal to the byte, wherever and whenever they are made: all times are
+those of the commit.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import deb
 import files
 import gem
 import image
+import licences
 import manual
 import rpm
 
@@ -116,6 +118,7 @@ def release(folder: Path) -> None:
         for arch, machine in debian.MACHINES.items():
             programs = tree.parent / arch
             strip(arch, programs)
+            licences.write(arch, version, programs / "licences")
             platform = {"--build-option": f"--plat-name=manylinux2014_{machine}"}
             build("wheel", tree, folder, platform, ARENASCOPE_PROGRAMS=str(programs))
             shutil.rmtree(tree / "build")
@@ -127,6 +130,8 @@ def release(folder: Path) -> None:
             rpm.build(packages, wheel, machine, folder)
             image.build(packages, wheel, arch, folder)
         gem.make(tree, folder)
+        notices = {machine: tree.parent / arch / "licences" for arch, machine in debian.MACHINES.items()}
+        licences.pack(notices, folder / f"arenadump-{version}-licences.tar.xz", int(seconds))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
     (folder / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
 

@@ -5,11 +5,13 @@
 
 They are Debian's own packages, of the suite whose glibc is nearest to this machine's, for ARCH (amd64, arm64): fetched
 by apt, which checks them, and not installed. FOLDER has include/, lib/, and of each package its name and version
-(versions) and its licence (licences/). Exit status 0: it is there; 1: the packages cannot be had.
+(versions), those of its source (sources) and its licence (licences/). Exit status 0: it is there; 1: the packages
+cannot be had.
 """
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ from tools import debian
 
 PACKAGES = (
     "libdw-dev", "libelf-dev", "libpng-dev", "libiberty-dev", "zlib1g-dev", "liblzma-dev", "libbz2-dev", "libzstd-dev",
-    "libbz2-1.0", "libc6",  # their licences: the -dev package has none, and libc.a is the machine's own
+    "libbz2-1.0",  # its licence: the -dev package has none
 )  # fmt: skip
 
 
@@ -39,7 +41,16 @@ def make(arch: str, folder: Path) -> None:
     for package in PACKAGES:
         if (notice := usr / "share/doc" / package / "copyright").exists():
             shutil.copy(notice, folder / "licences" / package)
+    noted = {package: _source(usr / "share/doc" / package) for package in PACKAGES}
+    (folder / "sources").write_text("".join(f"{package} {noted[package]}\n" for package in PACKAGES), encoding="ascii")
     shutil.copy(home / "versions", folder / "versions")
+
+
+def _source(documents: Path) -> str:
+    """Source and version, of the first line of Debian's changelog: a rebuild without changes has one of its own."""
+    with gzip.open(documents / "changelog.Debian.gz", "rt", encoding="utf-8") as log:
+        name, version = log.readline().split()[:2]
+    return f"{name} {version.strip('()')}"
 
 
 if __name__ == "__main__":

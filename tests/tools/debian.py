@@ -190,6 +190,14 @@ def source(suite: str, package: str) -> Path:
     return next(home.iterdir())
 
 
+def has_source(suite: str, package: str, version: str) -> bool:
+    """Whether the suite still has this version of a source package. Raises UnavailableError."""
+    shown = _run(
+        ["apt-cache", *_apt_root(suite, NATIVE, sources=True, fresh=True), "showsrc", "--only-source", package]
+    )
+    return f"Version: {version}\n" in shown
+
+
 def mirror() -> str:
     """The address of the Debian archive: $DEBIAN_MIRROR, or what this machine's apt uses for its own suite."""
     if os.environ.get("DEBIAN_MIRROR"):
