@@ -178,6 +178,17 @@ static void print_help(FILE *to)
             hazards);
 }
 
+// Tests' programs have none.
+extern const char as_commit[] __attribute__((weak));
+
+static void print_commit(void)
+{
+    size_t length = as_commit ? strlen(as_commit) : 0;
+    bool changed = length > 0 && as_commit[length - 1] == '+';
+    if (length > 0)
+        printf(" (commit %.*s%s)", (int)length - changed, as_commit, changed ? ", with changes" : "");
+}
+
 static void print_version(void)
 {
 #ifdef HAVE_LIBDW
@@ -191,8 +202,10 @@ static void print_version(void)
     const char *libpng = "no (no png command)";
 #endif
     const char *libiberty = as_demangle ? "yes" : "no (names of C++ and Rust are shown mangled)";
-    printf("arenadump %s\ndump format %d.%d\nlibdw %s\nlibpng %s\nlibiberty %s\n", AS_VERSION, AS_DUMP_MAJOR,
-           AS_DUMP_MINOR, libdw, libpng, libiberty);
+    printf("arenadump %s", AS_VERSION);
+    print_commit();
+    printf("\ndump format %d.%d\nlibdw %s\nlibpng %s\nlibiberty %s\n", AS_DUMP_MAJOR, AS_DUMP_MINOR, libdw, libpng,
+           libiberty);
 }
 
 // Where the limit, and not the machine, had no memory: says so. False, as the failure is.

@@ -148,8 +148,8 @@ def test_both_programs_run_in_a_fresh_environment(source: Path, wheel: Path, tmp
     ours = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, cwd="/", env=clean).stdout
     name, number, commit = ours.split(maxsplit=2)
     assert name == "arenascope"
-    assert number in version
     assert commit == f"(commit {commit_of(source)})\n"
+    assert version.splitlines()[0] == f"arenadump {number} (commit {commit_of(source)})"
     agent = subprocess.run(
         [script, "agent-path"], capture_output=True, text=True, check=True, cwd="/", env=clean
     ).stdout
