@@ -4,7 +4,7 @@
 $ARENASCOPE_MESON_ARGS adds options to `meson setup` ("-Dlibdw=disabled -Dpng=disabled"); CC, CFLAGS and LDFLAGS are
 honoured as Meson honours them. $ARENASCOPE_BUILD_DIR is a directory that Meson has set up already: what is built there
 is brought up to date, and taken. $ARENASCOPE_PROGRAMS is a folder with both, which are taken as they are, and with what
-goes along with them: licences/.
+goes along with them: licences/, and lists of parts in sboms/.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class BinaryDistribution(Distribution):
 class Wheel(bdist_wheel):
     """A wheel of one platform for every Python 3: the program is tied to the machine, the package to nothing.
 
-    It has the licences of what is linked into the program.
+    It has the licences of what is linked into the program, and the list of parts.
     """
 
     def get_tag(self) -> tuple[str, str, str]:
@@ -214,10 +214,12 @@ class Wheel(bdist_wheel):
     def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
         """Make the folder .dist-info, and put into it what came with the programs."""
         super().egg2dist(egginfo_path, distinfo_path)
-        notices = Path(os.environ.get("ARENASCOPE_PROGRAMS", ""), "licences")
-        if notices.exists():
+        given = Path(os.environ.get("ARENASCOPE_PROGRAMS") or "none")
+        if (given / "sboms").exists():
+            shutil.copytree(given / "sboms", Path(distinfo_path, "sboms"), ignore=shutil.ignore_patterns("arenadump*"))
+        if (given / "licences").exists():
             target = Path(distinfo_path, "licenses")
-            shutil.copytree(notices, target / "linked")
+            shutil.copytree(given / "licences", target / "linked")
             named = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
             metadata = Path(distinfo_path, "METADATA")
             lines = "".join(f"License-File: {name}\n" for name in named)

@@ -4,9 +4,9 @@
     python packaging/release.py FOLDER
 
 FOLDER, which is made anew, gets for each architecture a wheel, a gem, packages for apt and rpm, an OCI image and the
-static program (by itself, and packed by xz), a source distribution, a gem of sources, the licences of what is linked
-in, and SHA256SUMS. Two builds of one commit are equal to the byte, wherever and whenever they are made: all times are
-those of the commit.
+static program (by itself, and packed by xz), a source distribution, a gem of sources, lists of parts, the licences of
+what is linked in, and SHA256SUMS. Two builds of one commit are equal to the byte, wherever and whenever they are made:
+all times are those of the commit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tarfile
 import tempfile
 from contextlib import contextmanager
+from email import message_from_bytes
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ import image
 import licences
 import manual
 import rpm
+import sbom
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from tools import debian
@@ -56,6 +58,11 @@ def commit_time() -> str:
     return os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct").strip()
 
 
+def commit() -> str:
+    """The commit, as --version names it."""
+    return run("git", "rev-parse", "--short=12", "HEAD").strip()
+
+
 @contextmanager
 def source() -> Iterator[Path]:
     """The commit's files alone, in a folder of their own: what lies beside them here is not shipped."""
@@ -66,8 +73,10 @@ def source() -> Iterator[Path]:
 
 
 def strip(arch: str, folder: Path) -> None:
-    """Put both programs there, without debug information."""
+    """Put both programs there, without debug information. They have to be of this commit."""
     folder.mkdir()
+    if commit().encode() not in (ROOT / f"build-static-{arch}" / PROGRAM).read_bytes():
+        sys.exit(f"release: build-static-{arch} is of another commit: make build-static-{arch}")
     for path in (PROGRAM, AGENT):
         run(
             debian.tool("strip", arch),
@@ -99,6 +108,18 @@ def date(archive: Path, seconds: int) -> None:
             new.addfile(member, io.BytesIO(contents[member.name]) if member.isfile() else None)
 
 
+def list_parts(arch: str, sdist: Path, version: str, seconds: int, folder: Path) -> None:
+    """Put the lists of parts into `folder`: arenadump's, and that of all that the wheel has and asks for."""
+    with tarfile.open(sdist) as archive:
+        file = archive.extractfile(f"arenascope-{version}/PKG-INFO")
+        wanted = message_from_bytes(file.read() if file else b"").get_all("Requires-Dist", [])
+    linked = list(sbom.linked(licences.libraries(arch)))
+    folder.mkdir()
+    for name, parts in (("arenadump", linked), ("arenascope", [*linked, *sbom.python_packages(wanted)])):
+        text = sbom.document(name, version, commit(), seconds, parts)
+        (folder / f"{name}.cdx.json").write_text(text, encoding="ascii")
+
+
 def release(folder: Path) -> None:
     """Make all. Raises CalledProcessError, where a part fails; its output is above."""
     if changed := run("git", "status", "--porcelain").strip():
@@ -119,11 +140,13 @@ def release(folder: Path) -> None:
             programs = tree.parent / arch
             strip(arch, programs)
             licences.write(arch, version, programs / "licences")
+            list_parts(arch, sdist, version, int(seconds), programs / "sboms")
             platform = {"--build-option": f"--plat-name=manylinux2014_{machine}"}
             build("wheel", tree, folder, platform, ARENASCOPE_PROGRAMS=str(programs))
             shutil.rmtree(tree / "build")
             program = folder / f"arenadump-{machine}"
             shutil.copy(programs / "arenadump", program)
+            shutil.copy(programs / "sboms/arenadump.cdx.json", folder / f"{program.name}.cdx.json")
             program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
             (wheel,) = folder.glob(f"*_{machine}.whl")
             deb.build(packages, wheel, arch, folder)

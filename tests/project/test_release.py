@@ -75,7 +75,7 @@ def test_names_sizes_and_sums(dist: Path) -> None:
         assert (dist / f"arenadump-{machine}.xz").stat().st_size <= 1.2e6
         assert (dist / f"arenascope-{version}-{machine}-linux.gem").stat().st_size <= 1e6
     assert (dist / f"arenascope-{version}.gem").stat().st_size <= 1.2e6
-    assert len(names) == 2 * 8 + 4
+    assert len(names) == 2 * 9 + 4
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert [line.split("  ")[1] for line in lines] == [name for name in names if name != "SHA256SUMS"]
     for line in lines:
