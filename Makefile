@@ -188,6 +188,13 @@ build-static-amd64 build-static-arm64: build-static-%: build-static-%/build.ninj
 release: release-tools
 	$(MAKE) --no-print-directory build build-static-amd64 build-static-arm64
 	$(VENV)/bin/python packaging/release.py dist
+	$(MAKE) --no-print-directory signature
+
+# SIGNING_KEY: a file with a private key of ssh's.
+.PHONY: signature
+signature:
+	$(if $(SIGNING_KEY),ssh-keygen -q -Y sign -f '$(SIGNING_KEY)' -n arenascope dist/SHA256SUMS,\
+		@echo 'make release: dist/SHA256SUMS is not signed; SIGNING_KEY=FILE signs it')
 
 # What makes packages and the site, and what their tests need: the extra `release` of pyproject.toml, without arenascope itself.
 .PHONY: release-tools site
