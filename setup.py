@@ -44,6 +44,12 @@ def _version() -> str:
     return found[1]
 
 
+def _description() -> str:
+    """README.md without links and pictures: where a package index shows it, the files that they lead to are not."""
+    text = re.sub(r"^!\[.*\]\(.*\)\n+", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)\s]+\)", r"\1", text)
+
+
 def _commit() -> str:
     """The commit, "+" behind it if files differ from it; empty: not known. A source distribution has it in a file."""
     if not (ROOT / ".git").exists():
@@ -229,6 +235,8 @@ class Wheel(bdist_wheel):
 
 setup(
     version=_version(),
+    long_description=_description(),
+    long_description_content_type="text/markdown",
     distclass=BinaryDistribution,
     scripts=[],
     ext_modules=[],

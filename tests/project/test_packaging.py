@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,22 @@ def test_wheel_is_of_one_platform_and_carries_the_program(wheel: Path) -> None:
     ours = [name for name in names if "/experiment/workloads/" not in name]  # some of these are compiled later
     assert not [name for name in ours if name.endswith((".c", ".pyc")) or name.startswith("tests")]
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_a_package_index_shows_no_dead_link(wheel: Path) -> None:
+    """The text of README.md, and who wrote it; nothing in it leads to a file beside it."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    shown = metadata.get_payload()
+    assert isinstance(shown, str)
+    assert "](" not in shown
+    words = re.findall(r"\w+", re.sub(r"!?\[.*?\]\(.*?\)", "", (ROOT / "README.md").read_text()))
+    left = iter(re.findall(r"\w+", shown))
+    assert all(word in left for word in words), "a word is missing"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["Author"] == "the arenascope maintainers"
+    assert metadata["Author"] in (ROOT / "LICENSE").read_text()
 
 
 def test_sdist_carries_the_sources(sdist: Path) -> None:
