@@ -18,8 +18,6 @@ import pytest
 from tools import harness, programs
 from tools.paths import ROOT
 
-from arenascope.schema import DOCUMENTS
-
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -100,12 +98,6 @@ def test_each_page_is_linked() -> None:
     linked = {link.partition("#")[0].rpartition("/")[2] for page in PAGES for link in links_of(page)}
     named = {file.name for file in (ROOT / "docs").glob("*") if file.suffix in {".md", ".json"}}
     assert named - linked == set()
-
-
-@pytest.mark.check
-def test_readme_lists_each_schema() -> None:
-    listed = README.read_text().partition("`arenascope schema NAME`")[2].partition("\n- ")[0]
-    assert re.findall(r"`(\w+)`", listed) == sorted(DOCUMENTS)
 
 
 @pytest.mark.nightly("packaging")

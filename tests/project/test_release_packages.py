@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import configparser
 import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -226,8 +228,49 @@ def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
         assert json.loads(done.stdout)["snapshot"]["exact"]
 
 
+def shows(exporter: list[str], port: int) -> None:
+    """Started, the exporter shows how large a process is that it did not start."""
+    process = subprocess.Popen(["python3", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server = subprocess.Popen(exporter, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    name = f'pid="{process.pid}"'
+    try:
+        wait_for(lambda: server.poll() is not None or any(name in line for line in metrics(port)))
+        sizes = [line for line in metrics(port) if line.startswith("arenascope_rss_bytes{") and name in line]
+        assert sizes
+        assert float(sizes[0].split()[-1]) > 30e6
+    finally:
+        server.terminate()
+        process.kill()
+        server.wait()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_the_service_of_systemd() -> None:
+    """With the rights that it has, and no others."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "packaging/arenascope-exporter.service")
+    service = unit["Service"]
+    assert service["NoNewPrivileges"] == "yes"
+    rights = ",".join(f"+{each[4:].lower()}" for each in service["CapabilityBoundingSet"].split())
+    options = service["Environment"].strip('"').removeprefix("OPTIONS=")
+    command = shlex.split(service["ExecStart"].replace("$OPTIONS", options))
+    assert command[:2] == ["/usr/bin/arenascope", "exporter"]
+    port = free_port()
+    limited = ["setpriv", f"--bounding-set=-all,{rights}", "--no-new-privs"]
+    ours = [str(Path(sys.executable).with_name("arenascope")), *command[1:], f"--listen=127.0.0.1:{port}"]
+    shows([*limited, *ours], port)
+
+
 def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
-    """What Kubernetes is told is valid; with these rights and arguments the exporter shows a process outside."""
+    """What Kubernetes gets is valid; with these rights and arguments the exporter shows a process outside."""
     import yaml  # noqa: PLC0415 - of `make release-tools`, which the other tests do without
 
     manifest = ROOT / "packaging/kubernetes/exporter.yaml"
@@ -237,29 +280,10 @@ def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
     assert context["readOnlyRootFilesystem"]
     assert context["capabilities"]["drop"] == ["ALL"]
     rights = [f"--cap-add={each}" for each in context["capabilities"]["add"]]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = [each.replace(":9764", f":{port}") for each in container["args"]]
     assert arguments != container["args"]
-    command = [*contained(dist, "arenascope", tmp_path, [*rights, "--network=host"]), *arguments]
-    process = subprocess.Popen(["python3", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    exporter = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        name = f'pid="{process.pid}"'
-        wait_for(lambda: exporter.poll() is not None or any(name in line for line in metrics(port)), 120)
-        values = [
-            float(line.split()[-1])
-            for line in metrics(port)
-            if line.startswith("arenascope_rss_bytes{") and name in line
-        ]
-        assert values
-        assert values[0] > 30e6
-    finally:
-        exporter.terminate()
-        process.kill()
-        exporter.wait()
-        process.wait()
+    shows([*contained(dist, "arenascope", tmp_path, [*rights, "--network=host"]), *arguments], port)
 
 
 def metrics(port: int) -> list[str]:
