@@ -10,6 +10,7 @@ from pathlib import Path
 import files
 
 SITE = "/usr/lib/arenascope/python"
+OWN = (SITE, "/usr/share/doc/arenascope")  # with all that is in them
 SPEC = """Name: arenascope
 Version: {version}
 Release: 1
@@ -35,7 +36,6 @@ python3 -m compileall -q {site} || :
 find {site} -name __pycache__ -exec rm -rf {{}} + || :
 %files
 %dir /usr/lib/arenascope
-%dir /usr/share/doc/arenascope
 {listed}
 %changelog
 * {date} {maintainer} - {version}-1
@@ -58,7 +58,7 @@ def build(release: files.Release, wheel: Path, machine: str, folder: Path) -> Pa
         root, top, spec = (Path(scratch) / name for name in ("root", "top", "arenascope.spec"))
         files.install(release, wheel, root, SITE)
         paths = [f"/{path.relative_to(root)}" for path in sorted(root.rglob("*")) if path.is_file()]
-        listed = "\n".join([SITE, *(path for path in paths if not path.startswith(f"{SITE}/"))])
+        listed = "\n".join([*OWN, *(path for path in paths if not path.startswith(OWN))])
         date = release.date("%a %b %d %Y")
         text = SPEC.format(site=SITE, root=root, listed=listed, date=date, **vars(release))
         spec.write_text(text, encoding="utf-8")

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -175,11 +176,14 @@ def test_rpms_package(suite: str, dist: Path, root: Root, held: int) -> None:
 
 @pytest.mark.parametrize("arch", releases.MACHINES)
 def test_what_linters_find(dist: Path, arch: str) -> None:
-    """What static linking means, alone; and that nobody signed, and that no bug was filed for it."""
+    """What static linking means, and Sphinx's search; and that nobody signed, and that no bug was filed for it."""
     (deb,) = dist.glob(f"*_{arch}.deb")
     done = subprocess.run(["lintian", "--allow-root", str(deb)], capture_output=True, text=True, check=False)
     found = set(re.findall(r"^[EW]: arenascope: (\S+)", done.stdout, re.MULTILINE))
-    assert found <= {"embedded-library", "statically-linked-binary", "initial-upload-closes-no-bugs"}, done.stdout
+    theirs = {"embedded-javascript-library", "zero-byte-file-in-doc-directory"}
+    assert found <= {"embedded-library", "statically-linked-binary", "initial-upload-closes-no-bugs", *theirs}, (
+        done.stdout
+    )
     (rpm,) = dist.glob(f"*.{releases.MACHINES[arch]}.rpm")
     done = subprocess.run(["rpmlint", str(rpm)], capture_output=True, text=True, check=False)
     errors = set(re.findall(r": E: (\S+)", done.stdout))
@@ -216,10 +220,17 @@ def contained(dist: Path, name: str, store: Path, rights: list[str]) -> list[str
     return ["podman", *places, "--runtime=runc", "run", "--quiet", "--rm", *rights, f"oci-archive:{image}"]
 
 
+@pytest.fixture
+def store() -> Iterator[Path]:
+    """Where podman keeps what it loads: it refuses a path of more than 50 letters."""
+    with tempfile.TemporaryDirectory(prefix="store", dir="/tmp") as place:
+        yield Path(place)
+
+
 @pytest.mark.parametrize("name", ["arenadump", "arenascope"])
-def test_an_image(name: str, dist: Path, tmp_path: Path) -> None:
+def test_an_image(name: str, dist: Path, store: Path) -> None:
     """In a container without any right but one, it reads a process that is outside."""
-    command = contained(dist, name, tmp_path, ["--cap-add=SYS_PTRACE", "--network=none"])
+    command = contained(dist, name, store, ["--cap-add=SYS_PTRACE", "--network=none"])
     with running(["python3", "-c", PROGRAM]) as pid:
         done = subprocess.run(
             [*command, "summary", "--json", *STILL, str(pid)], capture_output=True, text=True, check=False
@@ -269,7 +280,7 @@ def test_the_service_of_systemd() -> None:
     shows([*limited, *ours], port)
 
 
-def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
+def test_the_exporter_of_each_node(dist: Path, store: Path) -> None:
     """What Kubernetes gets is valid; with these rights and arguments the exporter shows a process outside."""
     import yaml  # noqa: PLC0415 - of `make release-tools`, which the other tests do without
 
@@ -283,7 +294,7 @@ def test_the_exporter_of_each_node(dist: Path, tmp_path: Path) -> None:
     port = free_port()
     arguments = [each.replace(":9764", f":{port}") for each in container["args"]]
     assert arguments != container["args"]
-    shows([*contained(dist, "arenascope", tmp_path, [*rights, "--network=host"]), *arguments], port)
+    shows([*contained(dist, "arenascope", store, [*rights, "--network=host"]), *arguments], port)
 
 
 def metrics(port: int) -> list[str]:
