@@ -61,7 +61,9 @@ def install(release: Release, wheel: Path, root: Path, site: str) -> None:
     shutil.copytree(release.share, root / "usr/share")
     notes = root / "usr/share/doc/arenascope"
     (notes / "changelog.gz").write_bytes(gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
-    (notes / "copyright").write_text((ROOT / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8")
+    licences = f"{site}/arenascope-{release.version}.dist-info/licenses/linked"
+    linked = f"\nThe licences of what is linked into arenadump: {licences}\n"
+    (notes / "copyright").write_text((ROOT / "LICENSE").read_text(encoding="utf-8") + linked, encoding="utf-8")
     for path in root.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
     date(root, release.seconds)

@@ -36,7 +36,7 @@ NAVIGATION = {
         "benchmarks",
         "../CONTRIBUTING",
     ),
-    "Project": ("../CHANGELOG", "../SECURITY"),
+    "Project": ("releases", "../CHANGELOG", "../SECURITY"),
 }
 
 project = "arenascope"
