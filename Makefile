@@ -25,7 +25,7 @@ SOURCES := $(shell find inspector visualize tests/unit tests/support scripts/rec
 	-type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 C_FILES = $(shell git ls-files '*.c' '*.h')
 AARCH64_FILES = $(shell git ls-files 'inspector/*aarch64*.c')
-PYTHON_SCRIPTS = scripts/architecture scripts/names scripts/records scripts/wrap-docs scripts/words
+PYTHON_SCRIPTS = scripts/architecture scripts/extra scripts/names scripts/records scripts/wrap-docs scripts/words
 SCRIPTS = .ci/run $(filter-out $(PYTHON_SCRIPTS),$(shell git ls-files scripts ':!*.meson')) tests/vm/init tests/vm/start
 
 .PHONY: build ready deps demo test check nightly mutants tsan soak soak-watch soak-headroom kills variety suites lint types analyze sanitize bench experiments fuzz vm release patches-all format clean
