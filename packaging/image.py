@@ -16,6 +16,7 @@ import files
 sys.path.insert(0, str(files.ROOT / "tests"))
 from tools import debian
 
+SITE = "usr/lib/python3/dist-packages"
 SUITE = "trixie"
 PACKAGES = [
     "base-files",
@@ -28,7 +29,7 @@ PACKAGES = [
 ]
 # A package that is only unpacked has no alternatives: these are numpy's libraries.
 LIBRARIES = "LD_LIBRARY_PATH=/usr/lib/{triplet}/blas:/usr/lib/{triplet}/lapack"
-UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
+UNUSED = ("usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 ANNOTATIONS = {
     "title": "{name}",
     "description": "Where did the memory of a process on glibc go, and what will bring it back?",
@@ -45,15 +46,19 @@ def build(release: files.Release, wheel: Path, arch: str, folder: Path) -> None:
     """
     with tempfile.TemporaryDirectory() as scratch:
         installed, bare, full = (Path(scratch) / name for name in ("installed", "bare", "full"))
-        files.install(release, wheel, installed, "/usr/lib/python3/dist-packages")
+        files.install(release, wheel, installed, f"/{SITE}")
         bare.mkdir()
         shutil.copy(installed / "usr/bin/arenadump", bare)
         shutil.copy(installed / "usr/lib/arenascope/libarenascope.so", bare)
+        shutil.copytree(next((installed / SITE).glob("arenascope-*/licenses")), bare / "licenses")
         _commit(release, bare, arch, "/arenadump", folder)
         shutil.copytree(_debian(arch), full, symlinks=True)
         shutil.copytree(installed, full, symlinks=True, dirs_exist_ok=True)
         for unused in UNUSED:
             shutil.rmtree(full / unused, ignore_errors=True)
+        for page in (full / "usr/share/doc").rglob("*"):
+            if page.name != "copyright" and not page.is_dir():
+                page.unlink()
         _commit(release, full, arch, "/usr/bin/arenascope", folder)
 
 

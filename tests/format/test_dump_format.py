@@ -102,7 +102,8 @@ def test_python_has_what_c_has(in_c: dict[str, str]) -> None:
             expected[f"{name}.{field}"] = f"{at}, {kind.itemsize}"
     for name, members in ENUMS.items():
         expected |= {f"{name}.{each}": str(value.value) for each, value in members.__members__.items()}
-    expected |= {name: str(value) for name, value in vars(fmt).items() if name.isupper() and isinstance(value, int)}
+    # Those of typing, TYPE_CHECKING, are of bool.
+    expected |= {name: str(value) for name, value in vars(fmt).items() if name.isupper() and type(value) is int}
     assert in_c == expected
 
 

@@ -104,7 +104,7 @@ def test_a_terminal_obeys_no_name(arenadump: harness.Arenadump, tmp_path: Path) 
             USAGE,
             "summary, dump, check, png, chunks, leaks, types, owners, why, sites, profile, trace, trim,",
         ),
-        (["explode"], USAGE, "trace, trim, policy or inject (--help)"),
+        (["explode"], USAGE, "trim, policy, inject or agent (--help)"),
         (["summary"], USAGE, "process id, a core file or a dump file"),
         (["summary", "1", "2"], USAGE, "one target"),
         (["summary", "--chunks", "1"], USAGE, "--chunks"),

@@ -228,7 +228,7 @@ def store() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["arenadump", "arenascope"])
-def test_an_image(name: str, dist: Path, store: Path) -> None:
+def test_an_image(name: str, dist: Path, store: Path, tmp_path: Path) -> None:
     """In a container without any right but one, it reads a process that is outside."""
     command = contained(dist, name, store, ["--cap-add=SYS_PTRACE", "--network=none"])
     with running(["python3", "-c", PROGRAM]) as pid:
@@ -237,6 +237,20 @@ def test_an_image(name: str, dist: Path, store: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["snapshot"]["exact"]
+    inside = layers(dist, name, tmp_path)
+    assert [path for path in inside if path.endswith("licenses/LICENSE")]
+    assert [path for path in inside if path.endswith("usr/share/doc/python3-numpy/copyright")] or name == "arenadump"
+
+
+def layers(dist: Path, name: str, folder: Path) -> list[str]:
+    """What is in the layers of an image."""
+    (image,) = dist.glob(f"{name}-*-oci-{debian.NATIVE}.tar")
+    subprocess.run(["tar", "--extract", f"--file={image}", f"--directory={folder}"], check=True)
+    paths = []
+    for blob in (folder / "blobs/sha256").iterdir():
+        listed = subprocess.run(["tar", "--list", f"--file={blob}"], capture_output=True, text=True, check=False)
+        paths += listed.stdout.splitlines() if listed.returncode == 0 else []
+    return paths
 
 
 def shows(exporter: list[str], port: int) -> None:
