@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def test_a_warning_stops_the_developers_build() -> None:
     """It stops nobody else's: tests/project/test_packaging.py."""
     options = json.loads((ROOT / "build/meson-info/intro-buildoptions.json").read_text())
     assert {each["name"]: each["value"] for each in options}["werror"]
+
+
+@pytest.mark.check
+def test_each_source_is_distributed() -> None:
+    """MANIFEST.in names them by how their names end: a file of another kind would be missing in the sdist alone."""
+    (line,) = (line for line in (ROOT / "MANIFEST.in").read_text().splitlines() if " inspector " in line)
+    listed = subprocess.run(["git", "ls-files", "inspector"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [Path(name).name for name in listed.stdout.splitlines()]
+    assert len(files) > 500
+    assert [name for name in files if not any(fnmatch(name, pattern) for pattern in line.split()[2:])] == []
 
 
 def report(package: Path, arenadump: Path, folder: Path) -> tuple[int, str]:
