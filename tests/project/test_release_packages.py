@@ -187,7 +187,8 @@ def test_what_linters_find(dist: Path, arch: str) -> None:
     (rpm,) = dist.glob(f"*.{releases.MACHINES[arch]}.rpm")
     done = subprocess.run(["rpmlint", str(rpm)], capture_output=True, text=True, check=False)
     errors = set(re.findall(r": E: (\S+)", done.stdout))
-    assert errors <= {"statically-linked-binary", "no-signature", "no-binary"}, done.stdout
+    theirs = {"zero-length"}  # a script of the docs' theme
+    assert errors <= {"statically-linked-binary", "no-signature", "no-binary", *theirs}, done.stdout
 
 
 def test_each_command_has_a_manual_page(dist: Path, tmp_path: Path) -> None:
