@@ -196,8 +196,12 @@ signature:
 	$(if $(SIGNING_KEY),ssh-keygen -q -Y sign -f '$(SIGNING_KEY)' -n arenascope dist/SHA256SUMS,\
 		@echo 'make release: dist/SHA256SUMS is not signed; SIGNING_KEY=FILE signs it')
 
+# Clean installations, a container, a second build: some 20 minutes.
+release-test:
+	$(MAKE) --no-print-directory nightly PART=release
+
 # What makes packages and the site, and what their tests need: the extra `release` of pyproject.toml, without arenascope itself.
-.PHONY: release-tools site
+.PHONY: release-test release-tools site
 release-tools: $(VENV)/release-tools
 $(VENV)/release-tools: pyproject.toml
 	scripts/install-deps build release
