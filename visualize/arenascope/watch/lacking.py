@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,22 +14,21 @@ if TYPE_CHECKING:
 
 
 class Lacking:
-    """Counts processes by what is lacking and by the exit code that says why."""
+    """Counts processes by what is lacking and why."""
 
     def __init__(self) -> None:
         """Nothing is lacking."""
-        self._counts: dict[tuple[str, int], int] = {}
-        self._firsts: dict[tuple[str, int], tuple[int, str]] = {}
+        self._processes: dict[tuple[str, str], list[tuple[int, str]]] = {}
 
     def add(self, what: str, process: Process, error: ArenascopeError) -> None:
-        """Count a process."""
-        kind = what, int(error.code)
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        self._firsts.setdefault(kind, (process.pid, str(error).splitlines()[0]))
+        """Count a process. Its number, which a reason may have in it, makes no other reason."""
+        reason = str(error).splitlines()[0]
+        kind = what, re.sub(rf"\b{process.pid}\b", "", reason)
+        self._processes.setdefault(kind, []).append((process.pid, reason))
 
     def texts(self) -> Iterator[str]:
-        """A line for each kind, with the reason of its first process."""
-        for kind, count in self._counts.items():
-            pid, reason = self._firsts[kind]
-            of = f"of process {pid}" if count == 1 else f"of {count} processes, the first of which is {pid}"
-            yield f"{kind[0]} {of}: {reason}"
+        """A line for each kind, in the words for its first process."""
+        for (what, _), found in self._processes.items():
+            pid, reason = found[0]
+            of = f"of process {pid}" if len(found) == 1 else f"of {len(found)} processes, the first of which is {pid}"
+            yield f"{what} {of}: {reason}"
