@@ -233,6 +233,22 @@ def test_what_lies_beside_the_package_is_found(arenadump: harness.Arenadump, tmp
     assert done.stdout.split() == [f"{folder}/{place}/arenadump", f"{folder}/{place}/libarenascope.so"], done.stderr
 
 
+@needs_root
+def test_another_users_library_is_not_preloaded(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    """Who may write beside the folder of a copied arenadump would be loaded into what the caller starts."""
+    program, library = tmp_path / "bin/arenadump", tmp_path / "lib/libarenascope.so"
+    program.parent.mkdir()
+    library.parent.mkdir()
+    shutil.copy(arenadump.path, program)
+    shutil.copy(harness.agent_path(arenadump.path), library)
+    environment = {**os.environ, "ARENASCOPE_ARENADUMP": str(program)}
+    assert arenascope("agent-path", env=environment).stdout == f"{library}\n"
+    os.chown(library, 12345, 12345)
+    done = arenascope("agent-path", env=environment)
+    assert (done.returncode, done.stdout) == (Code.INTERNAL, "")
+    assert "libarenascope.so was not found beside" in done.stderr
+
+
 ON_TARGET = (
     "summary T",
     "dump T -o F",

@@ -34,8 +34,9 @@ def _find() -> Path:
             raise ArenascopeError(Code.USAGE, f"${OVERRIDE} names {override}, which is not a file")
         return Path(override).absolute()
     program = Path(find_arenadump()).resolve()
+    owners = {0, program.stat().st_uid}  # beside a program that was copied, another user may have put a file
     for place in PLACES:
-        if (found := program.parent / place / LIBRARY).is_file():
+        if (found := program.parent / place / LIBRARY).is_file() and found.stat().st_uid in owners:
             return found.resolve()
     raise ArenascopeError(
         Code.INTERNAL,
