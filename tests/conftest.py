@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -20,6 +22,7 @@ from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
 from tools.stage import Stage
 
+ROOM = 6 << 30  # bytes that the tests of a tier write at a time, at the most
 LONG = 10  # seconds of processor time: a test that takes more and has no mark "slow" is named in the end
 
 costs: dict[str, durations.Cost] = defaultdict(lambda: durations.NOTHING)  # of the tests of this run
@@ -45,6 +48,18 @@ def pytest_configure() -> None:
         # Its own limits on time fail where the machine is busy.
         settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
         settings.load_profile("any speed")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """On a disk of which less than a twentieth is free, the agent writes no trace and no dump, and its tests fail."""
+    disk = shutil.disk_usage(tempfile.gettempdir())
+    room = disk.free - disk.total // 20
+    if session.config.getoption("--tier") not in {None, tiers.CHECK} and room < ROOM:
+        message = (
+            f"{tempfile.gettempdir()} has {disk.free >> 20:,} MiB free of {disk.total >> 20:,}; the tests take "
+            f"{ROOM >> 20:,} MiB, and leave a twentieth free. Remove old files there, or set TMPDIR to another disk."
+        )
+        raise pytest.UsageError(message)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
