@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 MAINTAINER = "the arenascope maintainers <maintainers@arenascope.invalid>"  # packages name one; there is no address
 PROGRAM, AGENT = "inspector/cli/arenadump", "inspector/agent/libarenascope.so"
+LZMA: dict[str, int] = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4}
+# That for code of x86 is as old as xz; that for aarch64 needs an xz (5.4) that Debian 11 has not.
+XZ_FILTERS = {"x86_64": [{"id": lzma.FILTER_X86}, LZMA], "aarch64": [LZMA]}
 BACKEND = "from setuptools import build_meta as b; import sys; getattr(b, 'build_' + sys.argv[1])(*eval(sys.argv[2]))"
 
 
@@ -147,7 +150,7 @@ def release(folder: Path) -> None:
             program = folder / f"arenadump-{machine}"
             shutil.copy(programs / "arenadump", program)
             shutil.copy(programs / "sboms/arenadump.cdx.json", folder / f"{program.name}.cdx.json")
-            program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+            program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), filters=XZ_FILTERS[machine]))
             (wheel,) = folder.glob(f"*_{machine}.whl")
             deb.build(packages, wheel, arch, folder)
             rpm.build(packages, wheel, machine, folder)

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 size_t as_utf8_next(const char *text, size_t length, uint32_t *rune)
 {
@@ -63,16 +62,41 @@ struct as_short_text as_duration_text(uint64_t nanoseconds)
     return out;
 }
 
+static bool is_leap(unsigned year)
+{
+    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+// Takes the days of the years since 1970 from *days; returns the year.
+static unsigned take_years(uint64_t *days)
+{
+    unsigned year = 1970;
+    for (; *days >= 365u + is_leap(year); year++)
+        *days -= 365u + is_leap(year);
+    return year;
+}
+
+// Takes the days of the year's months from *days; returns the month, from 1 on.
+static unsigned take_months(unsigned year, uint64_t *days)
+{
+    static const unsigned char in_month[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    unsigned month = 0;
+    for (unsigned more; *days >= (more = in_month[month] + (month == 1 && is_leap(year))); month++)
+        *days -= more;
+    return month + 1;
+}
+
+// Not by gmtime(), which brings the C library's time zones into a static program, 100 KiB.
 bool as_format_time(uint64_t nanoseconds, char out[AS_TIME_SIZE])
 {
-    time_t seconds = (time_t)(nanoseconds / 1000000000);
-    struct tm tm;
-    char date[24];
     // Year 2554 is the end of what fits; it stands for "unknown" too.
-    if (nanoseconds == AS_UNKNOWN || !gmtime_r(&seconds, &tm) ||
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+    if (nanoseconds == AS_UNKNOWN)
         return false;
-    snprintf(out, AS_TIME_SIZE, "%s.%03uZ", date, (unsigned)(nanoseconds / 1000000 % 1000));
+    uint64_t seconds = nanoseconds / 1000000000, days = seconds / 86400;
+    unsigned in_day = (unsigned)(seconds % 86400);
+    unsigned year = take_years(&days), month = take_months(year, &days);
+    snprintf(out, AS_TIME_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year, month, (unsigned)days + 1, in_day / 3600,
+             in_day / 60 % 60, in_day % 60, (unsigned)(nanoseconds / 1000000 % 1000));
     return true;
 }
 

@@ -49,8 +49,7 @@ def planted_arenadump(planted: Path, arenadump: harness.Arenadump) -> Path:
     build = next((place for place in places if (place / "build.ninja").exists()), places[-1])
     # The agent's is the same code with other flags.
     others = [path for path in sorted(build.glob("inspector/*/lib*.a")) if path.parent.name != "agent"]
-    libraries = [build / "inspector/cli/libarenadump_cli.a", *others]
-    libraries.append(build / "inspector/libarenascope_core.a")
+    libraries = [build / "inspector/cli/libarenadump_cli.a", *others, *sorted(build.glob("inspector/lib*.a"))]
     if not all(library.exists() for library in libraries):
         pytest.skip(f"{build} has no libraries to link with: it is no build directory")
     inspector, program = planted / "inspector", planted / "arenadump"

@@ -72,7 +72,7 @@ def test_names_sizes_and_sums(dist: Path) -> None:
         wheel = dist / f"arenascope-{version}-py3-none-manylinux2014_{machine}.whl"
         assert wheel.stat().st_size <= 2.5e6
         assert (dist / f"arenadump-{machine}").stat().st_size <= 2.9e6
-        assert (dist / f"arenadump-{machine}.xz").stat().st_size <= 1.2e6
+        assert (dist / f"arenadump-{machine}.xz").stat().st_size <= 1.0e6
         assert (dist / f"arenascope-{version}-{machine}-linux.gem").stat().st_size <= 1e6
     assert (dist / f"arenascope-{version}.gem").stat().st_size <= 1.2e6
     assert len(names) == 2 * 9 + 4
