@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import files
+import licences
 
 sys.path.insert(0, str(files.ROOT / "tests"))
 from tools import debian
@@ -30,10 +31,10 @@ PACKAGES = [
 # A package that is only unpacked has no alternatives: these are numpy's libraries.
 LIBRARIES = "LD_LIBRARY_PATH=/usr/lib/{triplet}/blas:/usr/lib/{triplet}/lapack"
 UNUSED = ("usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
+# Of both. Of Debian's packages, the second has the notices in /usr/share/doc, and no line of all their licences.
 ANNOTATIONS = {
     "title": "{name}",
     "description": "Where did the memory of a process on glibc go, and what will bring it back?",
-    "licenses": "MIT",
     "version": "{version}",
     "created": "{created}",
 }
@@ -51,7 +52,7 @@ def build(release: files.Release, wheel: Path, arch: str, folder: Path) -> None:
         shutil.copy(installed / "usr/bin/arenadump", bare)
         shutil.copy(installed / "usr/lib/arenascope/libarenascope.so", bare)
         shutil.copytree(next((installed / SITE).glob("arenascope-*/licenses")), bare / "licenses")
-        _commit(release, bare, arch, "/arenadump", folder)
+        _commit(release, bare, arch, "/arenadump", folder, licenses=licences.expression(arch))
         shutil.copytree(_debian(arch), full, symlinks=True)
         shutil.copytree(installed, full, symlinks=True, dirs_exist_ok=True)
         for unused in UNUSED:
@@ -66,7 +67,7 @@ def _debian(arch: str) -> Path:
     return debian.unpack("image", SUITE, arch, {"root": debian.closure(SUITE, arch, PACKAGES)}) / "root"
 
 
-def _commit(release: files.Release, tree: Path, arch: str, program: str, folder: Path) -> None:
+def _commit(release: files.Release, tree: Path, arch: str, program: str, folder: Path, **annotations: str) -> None:
     name = Path(program).name
     files.date(tree, release.seconds)
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,7 +75,7 @@ def _commit(release: files.Release, tree: Path, arch: str, program: str, folder:
         container = files.run(*buildah, "from", f"--arch={arch}", "scratch").strip()
         files.run(*buildah, "copy", "--quiet", "--chown=0:0", container, tree, "/")
         created = release.date("%Y-%m-%dT%H:%M:%SZ")
-        for key, text in ANNOTATIONS.items():
+        for key, text in {**ANNOTATIONS, **annotations}.items():
             pair = f"org.opencontainers.image.{key}={text.format(name=name, version=release.version, created=created)}"
             files.run(*buildah, "config", f"--annotation={pair}", f"--label={pair}", container)
         libraries = LIBRARIES.format(triplet=debian.TRIPLETS[arch])

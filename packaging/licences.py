@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 # Debian's source package without its number, and the licence of what is linked in: an expression of SPDX, or words.
+PUBLIC = "public domain"  # asks for nothing
 LICENCES = {
     "bzip": "bzip2-1.0.6",
     "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later",
@@ -32,7 +33,7 @@ LICENCES = {
     "libiberty": "LGPL-2.0-or-later AND GPL-2.0-or-later WITH GCC-exception-2.0",
     "libpng": "libpng-2.0",
     "libzstd": "BSD-3-Clause OR GPL-2.0-only",
-    "xz-utils": "public domain",  # 0BSD from 5.6 on, which asks for nothing either
+    "xz-utils": PUBLIC,  # 0BSD from 5.6 on, which asks for nothing either
     "zlib": "Zlib",
 }
 COMMON = Path("/usr/share/common-licenses")
@@ -82,6 +83,12 @@ def libraries(arch: str) -> list[Library]:
         library = _of_compiler(arch, kind, option)
         found[library.source] = library
     return [found[source] for source in sorted(found)]
+
+
+def expression(arch: str) -> str:
+    """The licences of arenadump as SPDX writes them: our own code's, and those of what is linked in."""
+    linked = dict.fromkeys(each.licence for each in libraries(arch) if each.licence != PUBLIC)
+    return " AND ".join(["MIT", *(f"({each})" if " OR " in each or " AND " in each else each for each in linked)])
 
 
 def write(arch: str, version: str, folder: Path) -> None:

@@ -153,7 +153,7 @@ def release(folder: Path) -> None:
             program.with_suffix(".xz").write_bytes(lzma.compress(program.read_bytes(), filters=XZ_FILTERS[machine]))
             (wheel,) = folder.glob(f"*_{machine}.whl")
             deb.build(packages, wheel, arch, folder)
-            rpm.build(packages, wheel, machine, folder)
+            rpm.build(packages, wheel, arch, folder)
             image.build(packages, wheel, arch, folder)
         gem.make(tree, folder)
         notices = {machine: tree.parent / arch / "licences" for arch, machine in debian.MACHINES.items()}

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import files
+import licences
+
+sys.path.insert(0, str(files.ROOT / "tests"))
+from tools import debian
 
 SITE = "/usr/lib/arenascope/python"
 OWN = (SITE, "/usr/share/doc/arenascope")  # with all that is in them
@@ -15,7 +20,7 @@ SPEC = """Name: arenascope
 Version: {version}
 Release: 1
 Summary: Where the memory of a process went, and what brings it back
-License: MIT
+License: {licence}
 Group: Development/Tools
 Packager: {maintainer}
 AutoReqProv: no
@@ -52,15 +57,16 @@ DEFINED = {
 }
 
 
-def build(release: files.Release, wheel: Path, machine: str, folder: Path) -> Path:
+def build(release: files.Release, wheel: Path, arch: str, folder: Path) -> Path:
     """Make arenascope-VERSION-1.MACHINE.rpm in `folder`. Raises CalledProcessError."""
+    machine, licence = debian.MACHINES[arch], licences.expression(arch)
     with tempfile.TemporaryDirectory() as scratch:
         root, top, spec = (Path(scratch) / name for name in ("root", "top", "arenascope.spec"))
         files.install(release, wheel, root, SITE)
         paths = [f"/{path.relative_to(root)}" for path in sorted(root.rglob("*")) if path.is_file()]
         listed = "\n".join([*OWN, *(path for path in paths if not path.startswith(OWN))])
         date = release.date("%a %b %d %Y")
-        text = SPEC.format(site=SITE, root=root, listed=listed, date=date, **vars(release))
+        text = SPEC.format(site=SITE, root=root, listed=listed, date=date, licence=licence, **vars(release))
         spec.write_text(text, encoding="utf-8")
         defined = [
             word for each in {"_topdir": top, **DEFINED}.items() for word in ("--define", " ".join(map(str, each)))

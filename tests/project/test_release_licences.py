@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tarfile
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools import debian, releases
@@ -52,6 +54,27 @@ def test_each_library_that_is_linked_has_its_notice(notices: Path, arch: str) ->
         for name in re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", (folder / source).read_text()):
             assert (folder / "common" / name).stat().st_size > 1000
     assert (notices / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("arch", debian.MACHINES)
+def test_what_is_asked_of_a_package_names_all_licences(arch: str) -> None:
+    """Our own code's alone would be less than what its programs have in them."""
+    (package,) = releases.dist().glob(f"*.{debian.MACHINES[arch]}.rpm")
+    query = ["rpm", "--query", "--package", "--queryformat=%{LICENSE}", str(package)]
+    said = subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout
+    (image,) = releases.dist().glob(f"arenadump-*-oci-{arch}.tar")
+    with tarfile.open(image) as archive:
+
+        def read(name: str) -> Any:
+            file = archive.extractfile(f"./{name}")
+            return json.load(file) if file else None
+
+        (manifest,) = read("index.json")["manifests"]
+        annotations = read(f"blobs/sha256/{manifest['digest'].partition(':')[2]}")["annotations"]
+    assert annotations["org.opencontainers.image.licenses"] == said
+    assert said.startswith("MIT AND ")
+    for library in licences.libraries(arch):
+        assert library.licence in said or library.licence == licences.PUBLIC
 
 
 @pytest.mark.parametrize("arch", debian.MACHINES)
