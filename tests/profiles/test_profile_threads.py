@@ -149,6 +149,16 @@ def test_more_threads_than_there_is_room_for(stage: Stage, program: Path, arenad
     assert lost + sum(known.values()) == sum(count for count, _ in threads.values())
 
 
+def test_many_threads_on_one_stack(stage: Stage, program: Path, arenadump: harness.Arenadump) -> None:
+    """The table of a profile of samples begins small: what several threads have there is in one chain."""
+    file = stage.folder / "truth"
+    stage.start([str(program), str(file), "900", "large"], ARENASCOPE_PROFILE="bytes=1")
+    pid, threads = truth(file)
+    answer = profile(arenadump, pid)
+    assert answer["wrong"] == answer["lost"] == 0
+    assert set(by_leaf(answer)) == set(threads)
+
+
 def test_a_process_that_runs(stage: Stage, libc: debian.Libc, program: Path, arenadump: harness.Arenadump) -> None:
     """The agent is injected, and its own thread learns where libc keeps the ids of all."""
     file, dump = stage.folder / "truth", stage.folder / "dump"

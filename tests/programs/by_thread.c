@@ -3,6 +3,7 @@
 //
 //   by_thread FILE SHORT [wait] [fork]    SHORT threads live one after another; wait: for FILE.go, with FILE.waiting; fork: a child
 //                                         goes on, and writes FILE.child
+//   by_thread FILE SHORT large            blocks of which a profile of samples has each
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WORKERS = 5, STEP = 100, EACH = 2, BY_CHILD = 70, MOST = 4000, SIZE = 40 };
+enum { WORKERS = 5, STEP = 100, EACH = 2, BY_CHILD = 70, MOST = 4000, LARGE = 4000 };
 
 struct job {
     char name[16];
@@ -23,13 +24,14 @@ struct job {
 };
 static struct job jobs[MOST];
 static size_t job_count;
+static size_t size = 40;
 static void *kept[MOST * STEP];
 static size_t kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((noinline)) static void *leaf(void)
 {
-    void *volatile block = malloc(SIZE); // volatile: no tail call
+    void *volatile block = malloc(size); // volatile: no tail call
     return block;
 }
 
@@ -95,6 +97,8 @@ int main(int count, char **words)
 {
     static pthread_barrier_t made;
     bool waits = count > 3 && strcmp(words[3], "wait") == 0, forks = count > 3 && strcmp(words[count - 1], "fork") == 0;
+    if (strcmp(words[count - 1], "large") == 0)
+        size = LARGE;
     pthread_barrier_init(&made, NULL, WORKERS - 1);
     pthread_setname_np(pthread_self(), "by_main");
     if (waits)
