@@ -209,9 +209,9 @@ $(VENV)/release-tools: pyproject.toml
 	$(VENV)/bin/pip install --quiet $$($(VENV)/bin/python scripts/extra release)
 	touch $@
 
-# The docs as a site, in site/: a link or a page that leads nowhere ends it.
+# The docs of this tree and of each release as a site, in site/: a link or a page that leads nowhere ends it.
 site: release-tools
-	$(VENV)/bin/python -m sphinx -q -W --keep-going -b html -c packaging/site . site
+	$(VENV)/bin/python packaging/site/versions.py site
 
 # Ruby, patched, of each release that Debian has the source of: 15 minutes. More in patches/README.md.
 patches-all: ready

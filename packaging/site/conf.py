@@ -47,6 +47,14 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "patches/README.md", "patches/article/README.md", "ruby-ext/README.md"]
 myst_heading_anchors = 4
 html_theme = "furo"
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        *(f"sidebar/{each}.html" for each in ("brand", "search", "scroll-start", "navigation")),
+        "versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_title = f"arenascope {version}"
 html_show_sourcelink = False
 html_copy_source = False
