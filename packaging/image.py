@@ -31,7 +31,7 @@ PACKAGES = [
 # A package that is only unpacked has no alternatives: these are numpy's libraries.
 LIBRARIES = "LD_LIBRARY_PATH=/usr/lib/{triplet}/blas:/usr/lib/{triplet}/lapack"
 UNUSED = ("usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
-# Both images have these. The second has the notices of Debian's packages in /usr/share/doc, and no line of all their licences.
+# Both images have these. The second has the notices of Debian's packages in /usr/share/doc, not a line of all licences.
 ANNOTATIONS = {
     "title": "{name}",
     "description": "Where did the memory of a process on glibc go, and what will bring it back?",
