@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
+#include "findings/humanize.h"
 #include "inject/client.h"
 
 #include <stdio.h>

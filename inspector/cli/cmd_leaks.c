@@ -2,8 +2,8 @@
 // What nothing points to any more.
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/humanize.h"
 #include "cli/not_searched.h"
+#include "findings/humanize.h"
 #include "graph/leaks.h"
 
 #include <inttypes.h>

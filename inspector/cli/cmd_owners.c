@@ -2,9 +2,9 @@
 // Who holds the chunks in use: variables, stacks and mappings, by what would be free without each.
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/not_searched.h"
+#include "findings/humanize.h"
 #include "graph/dominators.h"
 #include "graph/graph.h"
 #include "graph/owners.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // arenadump policy: asks the agent in a process what its policy has done. No agent is loaded or woken for the question.
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
+#include "findings/humanize.h"
 #include "inject/client.h"
 
 #include <inttypes.h>

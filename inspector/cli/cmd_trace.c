@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A trace: what a process had at most, when, and who allocated it; or its events, one line each.
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/stacks.h"
 #include "config.h"
+#include "findings/humanize.h"
 #include "profile/stacks.h"
 #include "profile/tables.h"
 #include "trace/account.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // arenadump trim: has the agent in a process give memory back, and says what came of it; or only what would.
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
 #include "cli/summary/summary.h"
+#include "findings/humanize.h"
 #include "inject/client.h"
 #include "ledger/ledger.h"
 #include "target/procfs.h"

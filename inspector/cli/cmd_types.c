@@ -2,8 +2,8 @@
 // What the chunks in use are: counts and bytes by type.
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/humanize.h"
 #include "cli/not_searched.h"
+#include "findings/humanize.h"
 #include "graph/section_owners.h"
 
 #include <inttypes.h>

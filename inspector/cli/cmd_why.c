@@ -2,7 +2,7 @@
 // Why a chunk is still there: the way to it from a root.
 #include "cli/cli.h"
 #include "cli/graph_command.h"
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 #include "graph/graph.h"
 #include "graph/leaks.h"
 

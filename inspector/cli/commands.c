@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cli/commands.h"
 #include "cli/cli.h"
-#include "cli/humanize.h"
 #include "cli/memory_limit.h"
 #include "cli/nearest.h"
 #include "config.h"
 #include "debuginfo/demangle.h"
 #include "dump/format.h"
+#include "findings/humanize.h"
 
 #include <errno.h>
 #include <stdio.h>

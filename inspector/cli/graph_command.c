@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/graph_command.h"
 #include "cli/enum_names.h"
-#include "cli/humanize.h"
 #include "config.h"
 #include "debuginfo/demangle.h"
+#include "findings/humanize.h"
 #include "recognisers/recognisers.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #include "cli/json.h"
 
 #include "cli/enum_names.h"
-#include "cli/humanize.h"
 #include "config.h"
+#include "findings/humanize.h"
 #include "target/target.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/not_searched.h"
 #include "cli/enum_names.h"
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 #include "ledger/ledger.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/stacks.h"
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 #include "trace/format.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/summary/mappings_left.h"
 
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 #include "ledger/ledger.h"
 
 #include <stdio.h>

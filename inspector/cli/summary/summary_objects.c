@@ -2,8 +2,8 @@
 // The objects of runtimes in the summary for the terminal.
 #include "cli/summary/summary.h"
 
-#include "cli/humanize.h"
 #include "cli/terminal.h"
+#include "findings/humanize.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>

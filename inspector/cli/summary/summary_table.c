@@ -3,8 +3,8 @@
 #include "cli/summary/summary.h"
 
 #include "cli/enum_names.h"
-#include "cli/humanize.h"
 #include "cli/terminal.h"
+#include "findings/humanize.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 
 #include "target/target.h"
 
