@@ -50,6 +50,42 @@ struct as_short_text as_size_text(uint64_t bytes)
     return out;
 }
 
+struct as_short_text as_count_text(uint64_t number)
+{
+    struct as_short_text out = {"unknown"};
+    if (number == AS_UNKNOWN)
+        return out;
+    char digits[24];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number), used = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            out.text[used++] = ',';
+        out.text[used++] = digits[i];
+    }
+    out.text[used] = '\0';
+    return out;
+}
+
+struct as_short_text as_plural_text(uint64_t number, const char *noun)
+{
+    struct as_short_text out;
+    snprintf(out.text, sizeof out.text, "%.26s %.32s%s", as_count_text(number).text, noun, number == 1 ? "" : "s");
+    return out;
+}
+
+struct as_short_text as_share_text(uint64_t part, uint64_t whole)
+{
+    struct as_short_text out = {""};
+    if (part == AS_UNKNOWN || whole == AS_UNKNOWN || whole == 0)
+        return out;
+    double per_cent = 100 * (double)part / (double)whole;
+    if (part > 0 && per_cent < 0.05) // what would show as 0.0
+        snprintf(out.text, sizeof out.text, "< 0.1 %%");
+    else
+        snprintf(out.text, sizeof out.text, "%.1f %%", per_cent);
+    return out;
+}
+
 struct as_short_text as_duration_text(uint64_t nanoseconds)
 {
     struct as_short_text out = {"unknown"};

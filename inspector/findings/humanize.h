@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AS_SIZE_TEXT = 24, AS_TIME_SIZE = 40 };
+enum { AS_SIZE_TEXT = 64, AS_TIME_SIZE = 40 };
 #define AS_NOT_UTF8 UINT32_MAX
 
 // The character at `text` (of `length` > 0 bytes) into *rune; returns how many bytes it takes. A byte that begins no valid
@@ -19,6 +19,12 @@ struct as_short_text {
 };
 // "812.3 MiB", "16 B", "unknown" for AS_UNKNOWN.
 struct as_short_text as_size_text(uint64_t bytes);
+// With thousands set apart: "1,234"; "unknown".
+struct as_short_text as_count_text(uint64_t number);
+// "1 thread", "2 threads", "unknown threads". The noun has at most 32 bytes.
+struct as_short_text as_plural_text(uint64_t number, const char *noun);
+// A part of a whole in per cent: "12.3 %", "< 0.1 %"; empty where it cannot be said.
+struct as_short_text as_share_text(uint64_t part, uint64_t whole);
 // "1.234 ms", "15.2 s", "unknown".
 struct as_short_text as_duration_text(uint64_t nanoseconds);
 

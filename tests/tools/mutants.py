@@ -39,6 +39,7 @@ PROGRAMS = (
     "tests/unit/chunk_types",
     "tests/unit/list_types",
     "tests/unit/place_names",
+    "tests/unit/say",
 )
 
 
@@ -207,6 +208,7 @@ class Tree:
             "CHUNK_TYPES": str(self.build / "tests/unit/chunk_types"),
             "LIST_TYPES": str(self.build / "tests/unit/list_types"),
             "PLACE_NAMES": str(self.build / "tests/unit/place_names"),
+            "SAY": str(self.build / "tests/unit/say"),
         }
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
         done = start(pytest, ROOT, PYTEST_PATIENCE, env)

@@ -89,20 +89,6 @@ static void put_chunks(struct as_writer *w, const struct as_tallies *t)
     }
 }
 
-// A part of a whole in per cent, eight columns wide; blank when it cannot be said.
-static void put_share(struct as_writer *w, uint64_t part, uint64_t whole)
-{
-    if (part == AS_UNKNOWN || whole == AS_UNKNOWN || whole == 0) {
-        as_put(w, "%8s", "");
-        return;
-    }
-    double per_cent = 100.0 * (double)part / (double)whole;
-    if (part > 0 && per_cent < 0.05) // what would show as 0.0
-        as_put(w, "< 0.1 %% ");
-    else
-        as_put(w, "%5.1f %% ", per_cent);
-}
-
 // The resident rows, largest first. Returns how many there are.
 static size_t sort_rows(struct sorted_row sorted[AS_ROW_COUNT], const struct as_ledger *rows)
 {
@@ -145,7 +131,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
             continue;
         const struct as_row_words *words = &as_row_words[s->row];
         as_put(w, "  %-16s %11s ", words->title, as_size_text(s->bytes).text);
-        put_share(w, s->bytes, whole);
+        as_put(w, "%7s ", as_share_text(s->bytes, whole).text);
         as_bar(w, colours[words->group], s->bytes == AS_UNKNOWN ? 0 : s->bytes, largest, BAR_COLUMNS);
         as_dim(w, " %.*s", (int)(w->style->columns - 50), as_row_meaning(s->row, v));
         as_put(w, "\n");
@@ -294,7 +280,7 @@ static void put_provenance(struct as_writer *w, const struct as_view *v)
 {
     const struct as_meta_record *m = v->meta;
     const char *source = v->malloc_count ? as_source_name(v->mallocs[0].layout_source) : NULL;
-    char stood[80] = "";
+    char stood[120] = "";
     if (m->mode == AS_MODE_FREEZE || m->mode == AS_MODE_CLONE)
         snprintf(stood, sizeof stood, "the target stood still for %s, ", as_duration_text(m->pause_ns).text);
     as_heading(w, "How this was found");
