@@ -119,6 +119,16 @@ void as_json_milliseconds(struct as_json *j, const char *key, uint64_t nanosecon
     fprintf(j->out, "%" PRIu64 ".%03" PRIu64, microseconds / 1000, microseconds % 1000);
 }
 
+void as_json_share(struct as_json *j, const char *key, double share)
+{
+    if (share < 0) {
+        as_json_null(j, key);
+        return;
+    }
+    member(j, key);
+    fprintf(j->out, "%.4f", share);
+}
+
 void as_json_time(struct as_json *j, const char *key, uint64_t nanoseconds)
 {
     char time[AS_TIME_SIZE];

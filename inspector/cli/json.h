@@ -30,6 +30,8 @@ void as_json_number(struct as_json *j, const char *key, uint64_t number);
 void as_json_address(struct as_json *j, const char *key, uint64_t address);
 // Nanoseconds as milliseconds with three decimals; AS_UNKNOWN gives null.
 void as_json_milliseconds(struct as_json *j, const char *key, uint64_t nanoseconds);
+// A part of a whole, 0 to 1, with four decimals; less than 0 gives null.
+void as_json_share(struct as_json *j, const char *key, double share);
 // Nanoseconds since the epoch as "2026-11-20T09:32:59.123Z".
 void as_json_time(struct as_json *j, const char *key, uint64_t nanoseconds);
 void as_json_bool(struct as_json *j, const char *key, bool value);

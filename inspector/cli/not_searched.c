@@ -2,6 +2,7 @@
 #include "cli/not_searched.h"
 #include "cli/enum_names.h"
 #include "findings/humanize.h"
+#include "findings/runtime_names.h"
 #include "ledger/ledger.h"
 
 #include <stdio.h>

@@ -231,10 +231,11 @@ def test_json_is_passed_through(tmp_path: Path, document: dict[str, Any]) -> Non
     printed = json.dumps({"planted": 1.500, **document}, ensure_ascii=False).replace("1.5", "1.500") + "\n"
     done = arenascope(program(tmp_path, printed), "summary", "--json", "1", encoding="ascii")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(printed.rstrip("}\n").encode() + b',\n  "findings": ['), done.stderr
+    assert done.stdout.startswith(printed[: printed.rindex('"findings": [')].encode()), done.stderr
     both = json.loads(done.stdout)
     assert [finding["rule"] for finding in both.pop("findings")] == ["in use", "files"]
-    assert both == json.loads(printed)
+    del document["findings"]
+    assert both == {"planted": 1.5, **document}
 
 
 def test_a_trim_is_read(tmp_path: Path) -> None:

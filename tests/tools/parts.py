@@ -6,11 +6,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any, Optional
 
 from arenascope.findings import Facts, Finding, judge
+from arenascope.findings.verdict import share_of
 from arenascope.humanize import size
-from arenascope.rows import RESIDENT
+from arenascope.rows import BY_NAME, RESIDENT
+from arenascope.trim_commands import trim_command
 from arenascope.wire.summary import parse
 
 SIZE = re.compile(r"(?<![\d.,])(?:\d+\.\d (?:[KMGT]iB)|\d+ B)\b")
@@ -32,10 +35,40 @@ def check_words(finding: Finding) -> None:
 def check_verdict(made: str) -> None:
     """What `arenadump summary --json` printed, and the verdict on it."""
     refuse(parts_of_summary(json.loads(made)))
+    check_same(made)
     found = judge(Facts(parse(made))).findings
     assert found
     for finding in found:
         check_words(finding)
+
+
+def check_same(made: str) -> None:
+    """What arenadump judged, and what Python does."""
+    document, facts = json.loads(made), Facts(parse(made))
+    verdict = judge(facts)
+    assert document["verdict"]["lead"] == verdict.lead
+    assert document["verdict"]["caveats"] == verdict.caveats
+    for ours, theirs in zip_longest(verdict.findings, document["findings"]):
+        assert theirs == {
+            "rule": ours.rule,
+            "rank": ours.rank.name.lower(),
+            "bytes": ours.bytes,
+            "share": share_of(facts, ours),
+            "sentence": ours.sentence,
+            "estimate": ours.estimate,
+            "rows": [row for row in BY_NAME if row in ours.rows],
+            "lights": ours.lights,
+            "trim": theirs["trim"],
+            "tells": theirs["tells"],
+        }
+        assert ours.command == trim_command(facts.summary.target, deep=theirs["trim"] == "deep") or not theirs["trim"]
+        assert ("leak" in theirs["tells"]) == ("perhaps a leak" in ours.sentence)
+    assert [arena["idle"] for arena in document["arenas"]] == [
+        "no_thread" if arena in facts.unattached else "nearly_empty" if arena in facts.nearly_empty else None
+        for arena in facts.summary.arenas
+    ]
+    for held in (0, 1, document["verdict"]["least"] - 1, document["verdict"]["least"], 1 << 40):
+        assert facts.matters(held) == (held >= document["verdict"]["least"])
 
 
 Check = tuple[str, Optional[int], Optional[int]]  # what, the part, its whole

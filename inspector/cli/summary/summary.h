@@ -29,6 +29,9 @@ void as_summary_stacks(struct as_json *j, const struct as_view *v);
 // The member "open_files": files in memory that are open and not mapped; null: not known.
 void as_summary_open_files(struct as_json *j, const struct as_view *v);
 
+// The members "verdict" and "findings": what holds the memory. AS_NO_MEMORY.
+bool as_summary_findings(struct as_json *j, const struct as_view *v, struct as_error *err);
+
 // How the table may inspect.
 struct as_table_style {
     unsigned columns; // of the terminal

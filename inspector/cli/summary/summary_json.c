@@ -4,6 +4,8 @@
 
 #include "cli/enum_names.h"
 #include "cli/json.h"
+#include "findings/findings.h"
+#include "findings/runtime_names.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 
@@ -197,6 +199,7 @@ static void put_threads(struct as_json *j, const struct as_view *v, const struct
 static void put_arenas(struct as_json *j, const struct as_view *v, const struct as_arena_threads *threads)
 {
     struct as_arena_place place = as_arena_place_begin(v);
+    static const char *const idle[] = {NULL, "no_thread", "nearly_empty"};
     char name[AS_ARENA_NAME];
     as_json_array(j, "arenas");
     for (uint32_t i = 0; i < v->arena_count; i++) {
@@ -214,6 +217,7 @@ static void put_arenas(struct as_json *j, const struct as_view *v, const struct 
         as_json_bool(j, "corrupt", a->flags & AS_ARENA_CORRUPT);
         as_json_bool(j, "locked", a->flags & AS_ARENA_LOCKED);
         as_json_number(j, "torn_chunks", a->torn_chunks);
+        as_json_string(j, "idle", idle[as_arena_idle(a)]);
         put_threads(j, v, threads, i);
         put_ledger(j, &a->ledger);
         put_chunks(j, &a->chunks);
@@ -325,6 +329,7 @@ bool as_summary_json(FILE *out, const struct as_view *v, bool from_dump, struct 
         as_summary_open_files(j, v);
         as_summary_stacks(j, v);
         put_warnings(j, v);
+        ok = ok && as_summary_findings(j, v, err);
         as_json_object_end(j);
     }
     as_arena_threads_free(&threads);

@@ -3,6 +3,7 @@
 #include "cli/enum_names.h"
 #include "cli/json.h"
 #include "cli/summary/summary.h"
+#include "findings/runtime_names.h"
 #include "ledger/ledger.h"
 
 #include <string.h>

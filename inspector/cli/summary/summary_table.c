@@ -5,6 +5,7 @@
 #include "cli/enum_names.h"
 #include "cli/terminal.h"
 #include "findings/humanize.h"
+#include "findings/runtime_names.h"
 #include "ledger/ledger.h"
 #include "libc/libc.h"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,6 +16,9 @@ from arenascope.humanize import json_text
 if TYPE_CHECKING:
     from arenascope.api import Answer, Options
     from arenascope.wire.summary import Summary
+
+
+LAST: Final = '"findings":'  # in a string, the quotes are escaped
 
 
 @click.command()
@@ -39,7 +42,9 @@ def summary(target: str, how: Options, *, as_json: bool) -> None:
 
 
 def _with_findings(found: Answer[Summary]) -> str:
-    """What arenadump printed, to the byte, and one more member. What is no summary is not shown as one."""
+    """What arenadump printed, to the byte, up to its last member, which has more here.
+
+    What is no summary is not shown as one.
+    """
     findings = json_text(to_json(Facts(found.facts))).decode().replace("\n", "\n  ")
-    members = found.json.rstrip().removesuffix("}").rstrip()
-    return f'{members},\n  "findings": {findings}\n}}\n'
+    return f"{found.json[: found.json.rindex(LAST)]}{LAST} {findings}\n}}\n"

@@ -114,7 +114,7 @@ def in_use(facts: Facts) -> Finding | None:
     suspicion = _suspicion(facts, most) if lost < MOST * allocated else ""
     garbage = "perhaps garbage, " if "ruby" in runtimes(facts) else ""
     maybe = f", {garbage}perhaps a leak, perhaps a cache" if suspicion else ""
-    if lost >= FEW * allocated:
+    if lost and lost >= FEW * allocated:
         maybe = f"{maybe}; {facts.tell(lost, facts.in_graph)} is lost"
         maybe += "" if most else facts.in_graph.words
     named = 1 if most and not typed else 0

@@ -10,7 +10,6 @@ from arenascope.findings.inputs import LARGE, Facts
 from arenascope.findings.next_steps import of_growth
 from arenascope.humanize import plural, size
 from arenascope.wire.json_encode import encode
-from arenascope.wire.summary.findings import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,16 +119,17 @@ def _caveats(facts: Facts) -> Iterable[str]:
 
 def to_json(facts: Facts) -> list[dict[str, Any]]:
     """The findings for JSON, as the schema of a summary has them."""
-    made: list[dict[str, Any]] = encode([_judged(facts, finding) for finding in judge(facts).findings])
+    theirs = {each.rule: each for each in facts.summary.findings}
+    made: list[dict[str, Any]] = encode(
+        [
+            theirs[each.rule]._replace(evidence=each.evidence, command=each.command, next=each.next)
+            for each in judge(facts).findings
+        ]
+    )
     return made
 
 
-def _judged(facts: Facts, finding: Finding) -> Judged:
-    held: dict[str, Any] = {name: getattr(finding, name) for name in Judged._fields if name != "share"}
-    return Judged(**held, share=_share(facts, finding))
-
-
-def _share(facts: Facts, finding: Finding) -> float | None:
+def share_of(facts: Facts, finding: Finding) -> float | None:
     if finding.bytes is None or not finding.in_rss or not facts.whole:
         return None
     return round(finding.bytes / facts.whole, 4)

@@ -12,7 +12,7 @@ from arenascope.version import version
 from arenascope.wire import commands
 from arenascope.wire.json_decode import answer, document
 from arenascope.wire.json_types import Bounds, Unsigned
-from arenascope.wire.summary.findings import Judged
+from arenascope.wire.summary.findings import Finding, Judgement
 from arenascope.wire.summary.heaps import Arena, ChunkSize, Malloc, Pin, Releasable, StrandedPages, Tallies, Tunables
 from arenascope.wire.summary.ledger import Absent, Beside, Forecast, Resident, Sums
 from arenascope.wire.summary.mappings import Mappings, OpenFiles, ThreadStacks
@@ -65,9 +65,8 @@ class Summary(NamedTuple):
     open_files: Optional[OpenFiles]
     stacks: Optional[ThreadStacks]  # null: no stack pointer is known (mode live, a dump before 1.3).
     warnings: tuple[Doubt, ...]  # Notes and warnings, in the order of their discovery.
-    # The verdict: what holds the memory, in the order in which to read it. `arenascope summary --json` adds it;
-    # arenadump prints numbers only.
-    findings: tuple[Judged, ...] = ()
+    verdict: Judgement
+    findings: tuple[Finding, ...]  # What holds the memory, in the order in which to read it.
 
 
 def objects_by_type(summary: Summary) -> list[tuple[str, Objects]]:

@@ -3,7 +3,7 @@
 
 # As json_decode.py wants it: without "from __future__ import annotations".
 # ruff: noqa: FA100
-from typing import NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional
 
 from arenascope.wire.json_types import Address, Unsigned, keywords
 from arenascope.wire.summary.ledger import Absent, Beside, Forecast, Resident, Sums
@@ -60,6 +60,9 @@ class Arena(NamedTuple):
     corrupt: bool  # Part of the arena could not be walked: see `warnings`.
     locked: bool  # Its lock was held during the snapshot.
     torn_chunks: Optional[Unsigned]  # As snapshot.torn_chunks, for this arena.
+    # no_thread: no thread allocates from it any more. nearly_empty: threads do, and it holds next to nothing but free
+    # memory. null: it is not idle, or a main arena.
+    idle: Optional[Literal["no_thread", "nearly_empty"]]
     threads: tuple[Thread, ...]  # The threads that use this arena, as far as they are known.
     ledger: Resident  # The ledger of this arena; rows that belong to no arena are 0.
     absent: Absent
