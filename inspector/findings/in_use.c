@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Of what is in use: one size that has so much, in so many chunks, may be a leak.
+// One size that has so much of what is in use, in so many chunks, may be a leak.
 #define MOST 0.5
 enum { MANY = 10000 };
 
@@ -64,33 +64,43 @@ static void say_size(const struct as_facts *f, struct as_finding *out, const str
     out->tells |= AS_TELLS_SIZE;
 }
 
+// What nobody holds, of a process whose graph is known.
+static uint64_t lost_bytes(const struct as_graph_record *g)
+{
+    return g ? as_known(as_add(g->direct.bytes, g->indirect.bytes)) : 0;
+}
+
+// A suspicion, and what is lost for certain. `most`: the size that is named; NULL: none is.
+static void say_leak(const struct as_facts *f, struct as_finding *out, const struct as_largest_size *most)
+{
+    const struct as_graph_record *g = graph_of(f);
+    double allocated = (double)as_known(f->allocated), lost = (double)lost_bytes(g);
+    if (most && most->count >= MANY && (double)most->bytes >= MOST * allocated && lost < MOST * allocated) {
+        as_say(out, ", %sperhaps a leak, perhaps a cache", f->has_ruby ? "perhaps garbage, " : "");
+        out->tells |= AS_TELLS_LEAK;
+    }
+    if (lost == 0 || lost < AS_FEW * allocated)
+        return;
+    as_say(out, "; %s is lost", AS_SIZE(lost_bytes(g)));
+    if (!most)
+        say_allocated(out, g->bytes, g);
+}
+
 // The application holds much of it: in chunks of which type or size, whether that resembles a leak, and what of it is lost.
 bool as_in_use(const struct as_facts *f, struct as_finding *out)
 {
-    const struct as_graph_record *g = graph_of(f);
-    double allocated = (double)as_known(f->allocated);
+    double notable = AS_NOTABLE * (double)as_known(f->allocated);
     struct as_largest_size sizes[AS_LARGEST_SIZES], *most = as_largest_sizes(f->view, sizes) > 0 ? sizes : NULL;
-    if (most && (double)most->bytes < AS_NOTABLE * allocated)
+    if (most && (double)most->bytes < notable)
         most = NULL;
-    double least = AS_NOTABLE * allocated;
-    const struct as_graph_type_record *type =
-        largest_type(f, most && (double)most->bytes > least ? (double)most->bytes : least);
-    uint64_t lost = g ? as_known(as_add(g->direct.bytes, g->indirect.bytes)) : 0;
+    const struct as_graph_type_record *type = largest_type(f, most ? (double)most->bytes : notable);
     as_say(out, "%s of it (%s) is in use by the application", AS_SIZE(out->bytes),
            as_share_text(out->bytes, f->whole).text);
     if (type)
         say_type(f, out, type);
     else if (most)
         say_size(f, out, most);
-    if (most && most->count >= MANY && (double)most->bytes >= MOST * allocated && (double)lost < MOST * allocated) {
-        as_say(out, ", %sperhaps a leak, perhaps a cache", f->has_ruby ? "perhaps garbage, " : "");
-        out->tells |= AS_TELLS_LEAK;
-    }
-    if (lost > 0 && (double)lost >= AS_FEW * allocated) {
-        as_say(out, "; %s is lost", AS_SIZE(lost));
-        if (!most)
-            say_allocated(out, g->bytes, g);
-    }
+    say_leak(f, out, most);
     as_say(out, ".");
     return as_is_large(f, out->bytes, out->rows, AS_NOTABLE);
 }

@@ -29,7 +29,7 @@ from tools.profiling import profiling
 from tools.running import process, started
 
 from arenascope.findings import Facts, judge
-from arenascope.findings.in_use import _of_graph
+from arenascope.findings.evidence_in_use import _of_graph
 from arenascope.humanize import size
 from arenascope.processes import children
 from arenascope.wire.summary import parse

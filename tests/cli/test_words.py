@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,11 @@ def known(number: int) -> int | None:
 
 
 def check(numbers: list[int], shares: list[tuple[int, int]]) -> None:
-    words = {"size": size, "count": count, "plural": lambda number: plural(number, "thread")}
+    words: dict[str, Callable[[int | None], str]] = {
+        "size": size,
+        "count": count,
+        "plural": lambda number: plural(number, "thread"),
+    }
     asked = [(f"{what} {number}", say(known(number))) for what, say in words.items() for number in numbers]
     asked += [(f"share {part} {whole}", share(known(part), known(whole))) for part, whole in shares]
     assert dict(zip((line for line, _ in asked), said(line for line, _ in asked))) == dict(asked)

@@ -37,7 +37,7 @@ from tools.running import running, started
 from arenascope import rows
 from arenascope.exporter.metrics import ARENA_ROWS, FAMILIES, OTHERS
 from arenascope.exporter.server import CLIENTS, parse_address
-from arenascope.findings.verdict import RULES
+from arenascope.findings import EVIDENCE
 from arenascope.humanize import printable
 
 DASHBOARD = json.loads((DOCS / "exporter-dashboard.json").read_text())
@@ -216,7 +216,7 @@ def test_the_bound_is_the_one_that_is_documented(agent: Path) -> None:
     )
     assert bound
     fixed, of_arena, findings = map(int, bound.groups())
-    assert findings == len(RULES) + 1
+    assert findings == len(EVIDENCE) + 1
     assert of_arena == len(ARENA_ROWS) + 1
     with running("pins", **with_policy(agent)) as program, exporting(program.pid, *FREEZE) as exporter:
         page = exporter.after_poll()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from arenascope.wire import dump_records as fmt
+from arenascope.wire.dump import Dump
 from arenascope.wire.dump_records import SECTIONS
 
 PAGE = 4096
@@ -98,6 +99,19 @@ def sections() -> dict[str, np.ndarray[Any, Any]]:
     warning["address"] = fmt.UNKNOWN
     made["strings"] = np.frombuffer(bytes(strings.data), fmt.STRINGS).copy()
     return made
+
+
+def add_string(made: dict[str, np.ndarray[Any, Any]], text: bytes) -> int:
+    """Adds a string to sections, and returns its offset."""
+    offset = len(made["strings"])
+    made["strings"] = np.concatenate([made["strings"], np.frombuffer(text + b"\0", fmt.STRINGS)])
+    return offset
+
+
+def sections_of(dump: Dump) -> dict[str, np.ndarray[Any, Any]]:
+    """Those of a dump, to be changed; without its summary, which would not be theirs."""
+    made = {name: np.atleast_1d(getattr(dump, name)).copy() for name in SECTIONS}
+    return made | {"summary": made["summary"][:0]}
 
 
 def with_graph() -> dict[str, np.ndarray[Any, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A summary, with the questions that rules ask."""
+"""A summary, with the questions that evidence and next steps ask."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from arenascope.wire.summary.mappings import AnonymousMapping
 
 ANONYMOUS: Final = "anonymous memory"
-MIB: Final = 1 << 20
-SHARE: Final = 0.03  # of Rss: what is less is not worth a sentence
-LARGE: Final = 0.25  # of Rss: rows that are no waste, and hold less, have a finding only if one of them is the largest
+LARGE: Final = 0.25  # of a row, or of a heap: what a part has that is named
 NOTABLE: Final = 0.1  # of all pins, or of all chunks: a size that has less is not named
 NAMED: Final = 3  # arenas, mappings and the like that a sentence names
-EMPTY: Final = 1 / 8  # of an arena's memory: where less is in use, it is nearly empty
 
 
 class Facts:
-    """What a rule may know."""
+    """What evidence may know."""
 
     def __init__(self, summary: Summary, *, steps: bool = True) -> None:
         """Takes the summary of one snapshot. Without `steps`, no next step is searched for."""
@@ -76,48 +73,15 @@ class Facts:
         graph = self.summary.graph
         return graph.mappings.bytes if graph and graph.mappings else 0
 
-    @cached_property
-    def largest_row(self) -> str | None:
-        """The row that holds most of Rss, by name; None: no row is known to hold anything."""
-        held = {name: bytes_ for name, bytes_ in self.summary.ledger.held.items() if bytes_}
-        return max(held, key=lambda name: held[name], default=None)
+    def matters(self, held: int | None) -> bool:
+        """Whether so many bytes are worth a sentence."""
+        return held is not None and held >= self.summary.verdict.least
 
-    def matters(self, held: int | None, *rows: str) -> bool:
-        """Whether so many bytes, which are those of `rows`, are worth a sentence: the largest row always is."""
-        if not held:
-            return False
-        return self.largest_row in rows or (held >= MIB and held >= SHARE * self.whole)
-
-    def is_large(self, held: int | None, *rows: str, least: float = LARGE) -> bool:
-        """Whether the bytes of `rows` are so many that they have a finding although they are no waste."""
-        return bool(held) and (self.largest_row in rows or (held or 0) >= least * self.whole)
-
-    @cached_property
-    def doubt(self) -> str | None:
-        """Why what is forecast is an estimate; None where it is what the call will do to the process as it was read."""
-        snapshot = self.summary.snapshot
-        if snapshot.torn_chunks:
-            return "part of the heap could not be read and is not counted"
-        if snapshot.mode == "live":
-            return "the process ran on while it was read"
-        return None
-
-    @cached_property
-    def unattached(self) -> list[Arena]:
-        """Arenas that no thread allocates from: those that once did have ended."""
-        return [arena for arena in self.summary.arenas if not arena.main and arena.attached_threads == 0]
-
-    @cached_property
-    def nearly_empty(self) -> list[Arena]:
-        """Arenas that threads do allocate from, and that hold next to nothing but free memory."""
-        found = []
-        for arena in self.summary.arenas:
-            used, free = arena.ledger["in_use"], arena.sums.free
-            if arena.main or arena.attached_threads == 0 or used is None or free is None:
-                continue
-            if free >= MIB and used <= EMPTY * (used + free):
-                found.append(arena)
-        return found
+    @property
+    def idle_arenas(self) -> list[Arena]:
+        """Those that no thread allocates from; then those that hold next to nothing but free memory."""
+        idle = [arena for arena in self.summary.arenas if arena.idle]
+        return sorted(idle, key=lambda arena: arena.idle != "no_thread")
 
     @cached_property
     def not_mallocs(self) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Callable, Final
 
 from arenascope.findings.inputs import LARGE, NAMED
 from arenascope.listening import contains, listening, runs
@@ -20,6 +20,7 @@ from arenascope.wire.summary.findings import Step
 
 if TYPE_CHECKING:
     from arenascope.findings.inputs import Facts
+    from arenascope.wire.summary.findings import Finding
     from arenascope.wire.summary.runtimes import Runtime
 
 PPROF: Final = b"net/http/pprof.Index"  # in the table of functions, which Go keeps in a stripped program, too
@@ -35,6 +36,28 @@ MEMORY_TRACE: Final = (
     "--trace-startup='-*,disabled-by-default-memory-infra' --trace-startup-format=json "
     '--trace-startup-file="$PWD/memory.json" --trace-startup-duration=60'
 )
+
+
+def of_finding(facts: Facts, finding: Finding) -> tuple[Step, ...]:
+    """What tells more of what was found."""
+    if finding.rule == "in use":
+        return _who_holds_it(facts, suspected="leak" in finding.tells)
+    if finding.rank == "premise":
+        return of_runtime(facts) if finding.rule == "another allocator" else ()
+    if finding.rank != "row":
+        return ()
+    (row, *_) = finding.rows
+    return _OF_ROW[row](facts, row) if row in _OF_ROW else of_runtime(facts)
+
+
+def _who_holds_it(facts: Facts, *, suspected: bool) -> tuple[Step, ...]:
+    if facts.pid is not None and "jvm" in runtimes(facts):
+        return (*java_native(facts.pid), *of_owners(facts), *of_siblings(facts), *of_leaks(facts), *of_sites(facts))
+    native = "v8", "go"  # whose steps tell nothing of malloc's memory
+    to_json = of_runtime(facts) if not set(native) & set(runtimes(facts)) else ()
+    # A runtime's own objects are no chunks of malloc's: what is large here is its libraries', and may be lost.
+    leaks = of_leaks(facts) if suspected or runtimes(facts) else ()
+    return (*to_json, *of_owners(facts), *of_siblings(facts), *leaks, *of_sites(facts), *of_growth(facts))
 
 
 def of_runtime(facts: Facts, row: str | None = None) -> tuple[Step, ...]:
@@ -318,3 +341,15 @@ _STEPS: Final = {
     "mimalloc": _mimalloc,
     "tcmalloc": _tcmalloc,
 }
+
+_OF_ROW: Final[dict[str, Callable[[Facts, str], tuple[Step, ...]]]] = {
+    **dict.fromkeys(("releasable", "withheld", "tcache"), lambda _, __: ()),
+    "stranded": lambda facts, _: of_pins(facts),
+    **dict.fromkeys(("ruby_pages", "python_arenas"), lambda facts, row: (*of_runtime(facts, row), *of_owners(facts))),
+    **dict.fromkeys(("managed", "other_malloc"), of_runtime),
+    "other_file": lambda facts, _: of_mappings(facts),
+    "other_anon": lambda facts, _: (*of_runtime(facts), *of_mapped(facts), *of_mappings(facts)),
+    "other_shmem": lambda facts, _: (*of_runtime(facts), *of_mappings(facts)),
+    "stacks": lambda facts, _: of_threads(facts),
+}
+"""By the first row that a finding explains; of the others, what the runtimes tell."""

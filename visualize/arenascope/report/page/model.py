@@ -124,7 +124,7 @@ def build(snapshots: Sequence[TakenDump]) -> Page:
         "runtimes": {laid.arenas.index(-kind): title.row for kind, title in TITLES.items() if -kind in laid.arenas},
         "rows": {row.name: row.paint for row in rows.ALL if row.paint},
         "titles": {row.paint: row.title for row in rows.ALL if row.paint},
-        "idle": [laid.arenas.index(address_of(arena)) for arena in (*now.unattached, *now.nearly_empty)],
+        "idle": [laid.arenas.index(address_of(arena)) for arena in now.idle_arenas],
         "sides": sides,
         "dumps": drawn.json_data,
         "names": {"types": known.types.shown, "owners": known.owners.shown, "short": known.short},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Free memory that malloc keeps, and why."""
+"""Why malloc keeps free memory: what shows the findings about it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from arenascope.coverage import total
-from arenascope.findings.finding import Finding, Rank
 from arenascope.findings.inputs import NAMED, NOTABLE
-from arenascope.findings.next_steps import of_pins
 from arenascope.findings.parts import WholeBytes
 from arenascope.humanize import count, plural, printable
-from arenascope.trim_commands import trim_command
 from arenascope.wire.graph_parts import owner_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arenascope.findings.inputs import Facts
+    from arenascope.wire.summary.findings import Finding
     from arenascope.wire.summary.heaps import Arena
     from arenascope.wire.summary.retained import PinnedBy
 
@@ -26,67 +24,26 @@ DEFAULT_THRESHOLD: Final = 128 << 10  # of trimming and of mmapping (glibc's DEF
 LARGEST_THRESHOLD: Final = 32 << 20  # of mmapping, that glibc sets by itself (DEFAULT_MMAP_THRESHOLD_MAX)
 
 
-def free_pages(facts: Facts) -> Finding | None:
-    """Whole free pages that malloc kept: the forecast of malloc_trim(0)."""
-    trim = facts.summary.forecast["malloc_trim"]
-    if not facts.matters(trim, "releasable"):
-        return None
+def free_pages(facts: Facts, _: Finding) -> str:
+    """Why free() did not give back what malloc_trim(0) would."""
     swap = facts.summary.forecast["malloc_trim_swap"]
     more = f" {facts.tell_apart(swap)} of swap goes with it." if swap else ""
-    return Finding(
-        "free pages kept",
-        Rank.ROW,
-        trim,
-        f"{facts.tell(trim)} is in free pages: one malloc_trim(0) returns them.",
-        f"{_why_kept(facts)}{more}",
-        command=trim_command(facts.summary.target),
-        lights="row:releasable",
-        rows=("releasable",),
-        estimate=facts.doubt,
-    )
+    return f"{_why_kept(facts)}{more}"
 
 
-def withheld_tops(facts: Facts) -> Finding | None:
-    """Free pages in the tops of thread arenas: above malloc_trim's reach, below free()'s threshold."""
-    withheld = facts.row("withheld")
-    if not facts.matters(withheld, "withheld"):
-        return None
-    idle_arenas = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
-    idle_arenas.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
-    idle = sum(1 for arena in idle_arenas if arena in facts.unattached or arena in facts.nearly_empty)
-    where = plural(len(idle_arenas), "idle thread arena" if idle == len(idle_arenas) else "thread arena")
-    return Finding(
-        "withheld tops",
-        Rank.ROW,
-        withheld,
-        f"{facts.tell(withheld)} is free in the tops of {where}: only a deep trim returns it.",
-        f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, idle_arenas)}",
-        command=trim_command(facts.summary.target, deep=True),
-        lights="row:withheld",
-        rows=("withheld",),
-        estimate=facts.doubt,
-    )
+def withheld_tops(facts: Facts, _: Finding) -> str:
+    """Free pages above malloc_trim's reach, below free()'s threshold."""
+    arenas = [arena for arena in facts.summary.arenas if arena.ledger["withheld"]]
+    arenas.sort(key=lambda arena: -(arena.ledger["withheld"] or 0))
+    return f"malloc_trim(0) shrinks only the main arena's top. {_threshold(facts, arenas)}"
 
 
-def pinned(facts: Facts) -> Finding | None:
-    """Free memory on pages that a chunk in use keeps."""
-    stranded = facts.row("stranded")
-    if not stranded or not facts.matters(stranded, "stranded"):
-        return None
-    says = f"{facts.tell(stranded)} is free but stranded: something in use on the same page keeps it resident."
+def pinned(facts: Facts, finding: Finding) -> str:
+    """What keeps the pages."""
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
+    stranded = finding.bytes or 0
     parts = [_by_size(facts, stranded), _by_user(facts, stranded), _on_unused_pages(facts), why]
-    why = " ".join(part for part in parts if part)
-    return Finding(
-        "stranded by pins",
-        Rank.ROW,
-        stranded,
-        says,
-        why,
-        lights="row:stranded",
-        rows=("stranded",),
-        next=of_pins(facts),
-    )
+    return " ".join(part for part in parts if part)
 
 
 def _by_size(facts: Facts, stranded: int) -> str:
@@ -163,60 +120,33 @@ def _rest(named: int, whole: int, words: str) -> str:
     return f" All other {words} have less each: no three have half of it." if 2 * named < whole else ""
 
 
-def caches(facts: Facts) -> Finding | None:
-    """Hoards in tcaches and fastbins."""
-    tcache, fastbin = facts.row("tcache"), facts.row("fastbin")
-    held = facts.summary.sums.cached
-    if held is None or not facts.matters(held, "tcache", "fastbin"):
-        return None
-    mostly_tcache = (tcache or 0) >= (fastbin or 0)
-    whole = WholeBytes(held)
-    says = (
-        f"{facts.tell(held)} is freed but cached: {facts.tell(tcache, whole)} in threads' tcaches, "
-        f"{facts.tell(fastbin, whole)} in fastbins."
-    )
-    threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
-    largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
-    why = "A tcache is emptied when its thread ends; malloc_trim(0) does not touch it."
-    if mostly_tcache and largest:
-        name = printable(largest.name)
-        all_ = WholeBytes(facts.summary.chunks.tcache.bytes, "in tcaches, resident or not")
-        most = facts.tell(largest.tcache_bytes, all_)
-        why = f"Thread {largest.tid} ({name}) holds the most, {most}{all_.words}. {why}"
-    if not mostly_tcache:
-        why = (
+def caches(facts: Facts, finding: Finding) -> str:
+    """Who caches most, and what empties the caches."""
+    if finding.lights != "row:tcache":
+        return (
             "malloc_trim(0) merges fastbin chunks with their neighbours. These chunks lie on pages that something else "
             "keeps; the other fastbin chunks count as releasable already."
         )
-    lights = "row:tcache" if mostly_tcache else "row:fastbin"
-    return Finding("cached", Rank.ROW, held, says, why, lights=lights, rows=("tcache", "fastbin"))
+    why = "A tcache is emptied when its thread ends; malloc_trim(0) does not touch it."
+    threads = [thread for arena in facts.summary.arenas for thread in arena.threads if thread.tcache_bytes]
+    largest = max(threads, key=lambda thread: thread.tcache_bytes or 0, default=None)
+    if largest is None:
+        return why
+    all_ = WholeBytes(facts.summary.chunks.tcache.bytes, "in tcaches, resident or not")
+    most = facts.tell(largest.tcache_bytes, all_)
+    return f"Thread {largest.tid} ({printable(largest.name)}) holds the most, {most}{all_.words}. {why}"
 
 
-def too_many_arenas(facts: Facts) -> Finding | None:
-    """Arenas that no thread uses any more, or that hold next to nothing but free memory."""
-    idle = [*facts.unattached, *facts.nearly_empty]
-    free = total(arena.sums.free for arena in idle)
-    if not idle or not facts.matters(free):
-        return None
-    of = f"of {plural(len(facts.summary.arenas), 'arena')}"
-    gone, empty = len(facts.unattached), len(facts.nearly_empty)
-    says = f"{gone} {of} {'has' if gone == 1 else 'have'} no thread any more"
-    if gone and empty:
-        says = f"{len(idle)} {of} are idle: {gone} without a thread, {empty} nearly empty"
-    elif empty:
-        says = f"{empty} {of} {'is' if empty == 1 else 'are'} nearly empty"
-    idle.sort(key=lambda arena: -(arena.sums.free or 0))
-    named = ", ".join(_idle_arena(facts, arena, WholeBytes(free)) for arena in idle[:NAMED])
+def too_many_arenas(facts: Facts, finding: Finding) -> str:
+    """The idle arenas that have most free memory."""
+    idle = sorted(facts.idle_arenas, key=lambda arena: -(arena.sums.free or 0))
+    named = ", ".join(_idle_arena(facts, arena, WholeBytes(finding.bytes)) for arena in idle[:NAMED])
     most = "The largest: " if len(idle) > NAMED else ""
+    gone = any(arena.idle == "no_thread" for arena in idle)
     reuse = " A new thread takes an arena without threads before it makes a new one." if gone else ""
-    return Finding(
-        "too many arenas",
-        Rank.PART,
-        free,
-        f"{says}; {facts.tell(free)} in them is free.",
+    return (
         f"The process has {plural(facts.summary.target.threads, 'thread')}.{reuse} {_capital(most + named)}. "
-        "This memory is counted in the findings above, too.",
-        lights="idle",
+        "This memory is counted in the findings above, too."
     )
 
 
@@ -224,7 +154,7 @@ def too_many_arenas(facts: Facts) -> Finding | None:
 
 
 def _why_kept(facts: Facts) -> str:
-    """Why free() did not give back what malloc_trim(0) would."""
+    """Where the pages lie."""
     pages = facts.summary.releasable
     end, below, arenas = pages.end or 0, pages.below or 0, pages.arenas
     mains = [arena for arena in facts.summary.arenas if arena.main]
