@@ -58,7 +58,7 @@ static unsigned columns_of(const char *word, size_t length)
 
 void as_wrapped(struct as_writer *w, unsigned indent, const char *format, ...)
 {
-    char text[2000];
+    char text[6000];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

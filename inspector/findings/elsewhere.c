@@ -164,6 +164,6 @@ bool as_any_other(const struct as_facts *f, struct as_finding *out)
     out->rows = UINT64_C(1) << f->largest_row;
     out->bytes = as_row_value(f->rows, f->largest_row);
     say_part(f, out);
-    as_say(out, "the row “%s”: %s.", row->title, row->meaning);
+    as_say(out, "the row \"%s\": %s.", row->title, row->meaning);
     return true;
 }

@@ -96,7 +96,7 @@ static void caveats(struct as_verdict *v, const struct as_facts *f)
         snprintf(v->caveats[v->caveat_count++], AS_LEAD, "%s could not be classified.", AS_SIZE(f->rows->unknown));
     if (!(m->flags & AS_META_EXACT) && m->flags & AS_META_RESIDENCY_KNOWN && !torn)
         snprintf(v->caveats[v->caveat_count++], AS_LEAD,
-                 "The rows need not add up to Rss to the byte: see “How this was found”.");
+                 "The rows need not add up to Rss to the byte: see \"How this was found\".");
 }
 
 struct as_verdict *as_verdict_make(const struct as_view *v, struct as_error *err)

@@ -426,12 +426,43 @@ def test_page_terminal_and_json_have_one_verdict(cause: str, arenadump: harness.
     assert {key: value for key, value in printed.items() if key != "findings"} == theirs
     shown = run()
     first_screen = unwrapped(shown.partition("What holds it")[0])
+    of_arenadump = unwrapped(arenadump.check("summary", tmp_path / "dump").partition("What holds it")[0])
+    assert judge(facts).lead in of_arenadump
+    assert re.search(" ".join(f"{n}. {re.escape(each.sentence)}" for n, each in enumerate(made, 1)), of_arenadump)
     page = unwrapped(html.unescape(re.sub("<[^>]*>", "", render(build([TakenDump(facts.dump, from_dump=True)])))))
     for finding in made:
         steps = [words for step in finding.next for words in step]
         for words in (finding.sentence, finding.evidence, finding.command or "", *steps):
             assert unwrapped(words) in first_screen
             assert unwrapped(words) in page.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def commands_of(arenadump: harness.Arenadump, target: int | Path) -> list[list[str]]:
+    """The commands that arenadump's own table names, but for those of the forecast below it."""
+    shown = arenadump.check("summary", target).partition("What holds it")[0]
+    return [line.split() for line in re.findall(r"^ +arenadump (.*)$", shown, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("cause", "options"), [("free-pages", []), ("withheld", ["--deep"])])
+def test_arenadump_names_its_own_trim(
+    cause: str, options: list[str], arenadump: harness.Arenadump, tmp_path: Path
+) -> None:
+    with process(cause) as pid:
+        (command,) = [each for each in commands_of(arenadump, pid) if each[0] == "trim"]
+        assert command == ["trim", str(pid), *options]
+        arenadump.check("dump", "-o", tmp_path / "dump", pid)
+        before = harness.smaps(pid, "Rss")
+        arenadump.check(*command)
+        assert before - harness.smaps(pid, "Rss") > 10 << 20
+    assert commands_of(arenadump, tmp_path / "dump") == [], "of a dump: nobody is there to ask"
+
+
+def test_arenadump_says_how_a_suspicion_is_tested(arenadump: harness.Arenadump) -> None:
+    with started([str(programs.build("leak"))], "ready") as pid:
+        owners, leaks, *_ = commands_of(arenadump, pid)
+        assert (owners, leaks) == (["owners", str(pid)], ["leaks", str(pid)])
+        assert arenadump.check(*owners)
+        assert "94.6 MiB" in arenadump.check(*leaks)
 
 
 def test_the_json_alone_is_enough(arenadump: harness.Arenadump, tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ struct as_table_style {
 bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_style *style, struct as_error *err);
 
 struct as_writer;
+// The first part of the table: what holds the memory, in sentences. AS_NO_MEMORY.
+bool as_summary_verdict(struct as_writer *w, const struct as_view *v, struct as_error *err);
 // The part of the table on the objects of runtimes: by type, and of a Ruby by class. Nothing where none were counted.
 void as_summary_objects(struct as_writer *w, const struct as_view *v);
 

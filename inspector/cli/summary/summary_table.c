@@ -312,6 +312,7 @@ bool as_summary_table(FILE *out, const struct as_view *v, const struct as_table_
     bool ok = as_arena_threads_sort(&threads, v, err) && as_pins_sort(&pins, v, err);
     if (ok) {
         put_header(&writer, v);
+        ok = as_summary_verdict(&writer, v, err);
         if (v->meta->flags & AS_META_RESIDENCY_KNOWN) {
             put_ledger(&writer, v);
             put_forecast(&writer, v);
