@@ -12,33 +12,33 @@
 static const struct rule {
     const char *name;
     enum as_rank rank;
+    enum as_trim_kind trim; // its bytes are a forecast
     uint64_t rows;
     const char *lights;
     as_rule *find;
-    enum as_trim_kind trim; // its bytes are a forecast
 } rules[] = {
-    {"another allocator", AS_RANK_PREMISE, 0, NULL, as_another_allocator, AS_TRIM_NONE},
-    {"residency unknown", AS_RANK_PREMISE, 0, NULL, as_residency_unknown, AS_TRIM_NONE},
-    {"free pages kept", AS_RANK_ROW, AS_ROW_BIT(releasable), "row:releasable", as_free_pages, AS_TRIM_PLAIN},
-    {"withheld tops", AS_RANK_ROW, AS_ROW_BIT(withheld), "row:withheld", as_withheld_tops, AS_TRIM_DEEP},
-    {"stranded by pins", AS_RANK_ROW, AS_ROW_BIT(stranded), "row:stranded", as_pinned, AS_TRIM_NONE},
-    {"cached", AS_RANK_ROW, AS_ROW_BIT(tcache) | AS_ROW_BIT(fastbin), NULL, as_caches, AS_TRIM_NONE},
-    {"in use", AS_RANK_ROW, AS_ROW_BIT(in_use) | AS_ROW_BIT(mmapped_in_use), "row:in_use", as_in_use, AS_TRIM_NONE},
-    {"Ruby's pages", AS_RANK_ROW, AS_ROW_BIT(ruby_pages), NULL, as_ruby_pages, AS_TRIM_NONE},
-    {"Python's arenas", AS_RANK_ROW, AS_ROW_BIT(python_arenas), NULL, as_python_arenas, AS_TRIM_NONE},
-    {"managed memory", AS_RANK_ROW, AS_ROW_BIT(managed), NULL, as_managed, AS_TRIM_NONE},
-    {"other malloc", AS_RANK_ROW, AS_ROW_BIT(other_malloc), NULL, as_other_malloc, AS_TRIM_NONE},
-    {"files", AS_RANK_ROW, AS_ROW_BIT(other_file), NULL, as_part_of_rss, AS_TRIM_NONE},
-    {"anonymous memory", AS_RANK_ROW, AS_ROW_BIT(other_anon), NULL, as_part_of_rss, AS_TRIM_NONE},
-    {"shared memory", AS_RANK_ROW, AS_ROW_BIT(other_shmem), NULL, as_part_of_rss, AS_TRIM_NONE},
-    {"stacks", AS_RANK_ROW, AS_ROW_BIT(stacks), NULL, as_stacks, AS_TRIM_NONE},
-    {"large blocks", AS_RANK_PART, 0, "row:mmapped_in_use", as_large_blocks, AS_TRIM_NONE},
-    {"too many arenas", AS_RANK_PART, 0, "idle", as_too_many_arenas, AS_TRIM_NONE},
-    {"gone already", AS_RANK_BESIDE, 0, NULL, as_gone_already, AS_TRIM_NONE},
-    {"swapped", AS_RANK_BESIDE, 0, "row:swapped_in_use", as_swapped, AS_TRIM_NONE},
-    {"open files in memory", AS_RANK_BESIDE, 0, NULL, as_open_files, AS_TRIM_NONE},
+    {"another allocator", AS_RANK_PREMISE, AS_TRIM_NONE, 0, NULL, as_another_allocator},
+    {"residency unknown", AS_RANK_PREMISE, AS_TRIM_NONE, 0, NULL, as_residency_unknown},
+    {"free pages kept", AS_RANK_ROW, AS_TRIM_PLAIN, AS_ROW_BIT(releasable), "row:releasable", as_free_pages},
+    {"withheld tops", AS_RANK_ROW, AS_TRIM_DEEP, AS_ROW_BIT(withheld), "row:withheld", as_withheld_tops},
+    {"stranded by pins", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(stranded), "row:stranded", as_pinned},
+    {"cached", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(tcache) | AS_ROW_BIT(fastbin), NULL, as_caches},
+    {"in use", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(in_use) | AS_ROW_BIT(mmapped_in_use), "row:in_use", as_in_use},
+    {"Ruby's pages", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(ruby_pages), NULL, as_ruby_pages},
+    {"Python's arenas", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(python_arenas), NULL, as_python_arenas},
+    {"managed memory", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(managed), NULL, as_managed},
+    {"other malloc", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(other_malloc), NULL, as_other_malloc},
+    {"files", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(other_file), NULL, as_part_of_rss},
+    {"anonymous memory", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(other_anon), NULL, as_part_of_rss},
+    {"shared memory", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(other_shmem), NULL, as_part_of_rss},
+    {"stacks", AS_RANK_ROW, AS_TRIM_NONE, AS_ROW_BIT(stacks), NULL, as_stacks},
+    {"large blocks", AS_RANK_PART, AS_TRIM_NONE, 0, "row:mmapped_in_use", as_large_blocks},
+    {"too many arenas", AS_RANK_PART, AS_TRIM_NONE, 0, "idle", as_too_many_arenas},
+    {"gone already", AS_RANK_BESIDE, AS_TRIM_NONE, 0, NULL, as_gone_already},
+    {"swapped", AS_RANK_BESIDE, AS_TRIM_NONE, 0, "row:swapped_in_use", as_swapped},
+    {"open files in memory", AS_RANK_BESIDE, AS_TRIM_NONE, 0, NULL, as_open_files},
 };
-static const struct rule any_other = {NULL, AS_RANK_ROW, 0, NULL, as_any_other, AS_TRIM_NONE};
+static const struct rule any_other = {NULL, AS_RANK_ROW, AS_TRIM_NONE, 0, NULL, as_any_other};
 _Static_assert(sizeof rules / sizeof *rules + 1 <= AS_MOST_FINDINGS, "room for the findings");
 
 static bool goes_before(const struct as_finding *a, const struct as_finding *b)

@@ -496,12 +496,11 @@ def test_a_command_is_not_cut(arenadump: harness.Arenadump, tmp_path: Path) -> N
     assert str(found(facts)["withheld tops"].command) in out.file.getvalue()
 
 
-def test_shares_are_of_rss(tmp_path: Path) -> None:
+def test_shares_are_of_rss(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     made = synthetic.sections()
     swapped(made)
     made["totals"][0]["ledger"]["in_use"] = 30 << 20
-    shares = {
-        each["rule"]: each["share"] for each in to_json(PageFacts(Dump(synthetic.write(tmp_path / "dump", made))))
-    }
+    findings_ = arenadump.summary(synthetic.write(tmp_path / "dump", made))["findings"]
+    shares = {each["rule"]: each["share"] for each in findings_}
     assert shares["in use"] == 0.75
     assert shares["swapped"] is None, "it is no part of Rss"

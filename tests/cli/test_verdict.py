@@ -211,6 +211,12 @@ def test_what_is_unknown_stays_unknown(arenadump: harness.Arenadump, tmp_path: P
 
 
 @pytest.mark.check
+def test_a_part_stands_behind_smaller_rows(arenadump: harness.Arenadump, tmp_path: Path) -> None:
+    facts = with_rows(arenadump, tmp_path, {"mmapped_in_use": 40 * MIB, "stranded": 10 * MIB})
+    assert [finding.rule for finding in facts.summary.findings] == ["in use", "stranded by pins", "large blocks"]
+
+
+@pytest.mark.check
 def test_what_is_worth_a_sentence(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Three in a hundred of Rss, and 1 MiB."""
     least = 3 * MIB
