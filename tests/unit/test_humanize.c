@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Times as words, against the C library's own calendar: each day to the last that 64 bits of nanoseconds reach.
-#include "cli/humanize.h"
+#include "findings/humanize.h"
 
 #include "support/check.h"
 #include "target/target.h"
