@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools.paths import ROOT
 
+from arenascope import runtime_names
 from arenascope.humanize import count, plural, printable, share, size
+from arenascope.wire.dump_records import RUNTIME_NAMES
 
 SAY = Path(os.environ.get("SAY", ROOT / "build/tests/unit/say"))
 UNKNOWN = (1 << 64) - 1
@@ -67,3 +69,10 @@ def test_any_numbers(numbers: list[int], shares: list[tuple[int, int]]) -> None:
 def test_hostile_names() -> None:
     expected = [printable(name.decode("utf-8", "surrogateescape")) for name in NAMES]
     assert said(f"name {name.hex()}" for name in NAMES) == expected
+
+
+@pytest.mark.check
+def test_titles_of_runtimes() -> None:
+    """A name that one of the two has not has no title in the other: of all that JSON has, some have none."""
+    names = sorted({*runtime_names.NAMES, *RUNTIME_NAMES})
+    assert said(f"title {name}" for name in names) == [runtime_names.NAMES.get(name, "") for name in names]

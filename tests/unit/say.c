@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Numbers and names for people, for tests/cli/test_words.py: for each line of the input one of the output.
-//     size NUMBER    count NUMBER    plural NUMBER    share PART WHOLE    name BYTES (hexadecimal)
+//     size NUMBER    count NUMBER    plural NUMBER    share PART WHOLE    name BYTES (hexadecimal)    title RUNTIME
 #include "findings/humanize.h"
+#include "findings/runtime_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,13 @@ static void say_name(const char *hex)
     for (unsigned byte; length < sizeof name && sscanf(hex + 2 * length, "%2x", &byte) == 1; length++)
         name[length] = (char)byte;
     puts(as_safe_text(name, length, SIZE_MAX, false, out, sizeof out));
+}
+
+static void say_title(char *runtime)
+{
+    runtime[strcspn(runtime, "\n")] = '\0';
+    const char *title = as_runtime_title(runtime);
+    puts(title ? title : "");
 }
 
 int main(void)
@@ -32,6 +40,8 @@ int main(void)
             puts(as_plural_text(number, "thread").text);
         else if (strcmp(what, "share") == 0)
             puts(as_share_text(number, whole).text);
+        else if (strcmp(what, "title") == 0)
+            say_title(line + strlen("title "));
         else
             say_name(line + strlen("name "));
     }
