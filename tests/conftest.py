@@ -22,7 +22,7 @@ from tools.keeps import Keeps
 from tools.keeps import running as running_keeps
 from tools.stage import Stage
 
-ROOM = 6 << 30  # bytes that the tests of a tier write at a time, at the most
+ROOM = 6 << 30  # bytes: `make test` has 2 GiB of files at a time, a part of the night may have more
 LONG = 10  # seconds of processor time: a test that takes more and has no mark "slow" is named in the end
 
 costs: dict[str, durations.Cost] = defaultdict(lambda: durations.NOTHING)  # of the tests of this run
