@@ -126,11 +126,40 @@ static uint64_t cage_of(const struct as_mapping *m, uint64_t at, uint64_t number
     return possible ? cage : UINT64_MAX;
 }
 
-// Is a page with this number more than zeros? The first page of a range for objects has no flags and the number 0. Its objects never
-// change: it cannot be written. And it begins with the address of an object, whose lowest bit V8 sets.
-static bool is_more_than_zeros(const struct as_mapping *m, const uint64_t words[HEADER_WORDS])
+// Was a page of this heap found?
+static bool is_known(const struct v8_search *s, uint64_t heap)
 {
-    return words[DESCRIPTOR] != 0 || (!(m->prot & AS_PROT_WRITE) && (words[FIRST_OBJECT] & 1) != 0);
+    for (size_t i = s->heap_count; i-- > 0;)
+        if (s->heaps[i] == heap)
+            return true;
+    return false;
+}
+
+static bool read_header(struct v8_search *s, uint64_t at, uint64_t words[HEADER_WORDS])
+{
+    const size_t size = HEADER_WORDS * sizeof *words;
+    const struct as_mapping *m = as_target_mapping_at(s->target, at);
+    return as_target_read(s->target, at, words, size) ||
+           (m && m->out_of_reach && as_target_read_kept(s->target, at, words, size));
+}
+
+// Does a range for objects begin here? The objects of its first page never change: it cannot be written. It has no flags and the number
+// 0, and begins with the address of an object, whose lowest bit V8 sets.
+static bool is_first_page(struct v8_search *s, uint64_t at)
+{
+    const struct as_mapping *m = as_target_mapping_at(s->target, at);
+    uint64_t words[HEADER_WORDS];
+    return m && m->kind == AS_MAP_ANON && !(m->prot & AS_PROT_WRITE) && read_header(s, at, words) && words[0] == 0 &&
+           words[DESCRIPTOR] == 0 && (words[FIRST_OBJECT] & 1) != 0;
+}
+
+// Does more than a number speak for a page? Chromium's other heaps begin at multiples of 4 GiB, too, and hold small numbers. A page for
+// objects has a first page before it in its range; a page that the sandbox must not reach has flags.
+static bool is_likely(struct v8_search *s, uint64_t cage, const uint64_t words[HEADER_WORDS])
+{
+    if (words[DESCRIPTOR] < TRUSTED)
+        return words[DESCRIPTOR] > 0 && (is_known(s, cage) || is_first_page(s, cage));
+    return words[DESCRIPTOR] >= CODE || words[0] != 0;
 }
 
 // As by_layout, by the number of the page. How large it is stands in the descriptor only: what follows in the mapping is taken for the
@@ -139,7 +168,7 @@ static bool by_number(struct v8_search *s, uint64_t at, const uint64_t words[HEA
 {
     const struct as_mapping *m = as_target_mapping_at(s->target, at);
     uint64_t cage = words[0] < FLAGS && m ? cage_of(m, at, words[DESCRIPTOR]) : UINT64_MAX;
-    if (cage == UINT64_MAX || !is_more_than_zeros(m, words))
+    if (cage == UINT64_MAX || !is_likely(s, cage, words))
         return false;
     uint64_t end = words[DESCRIPTOR] < CODE && m->end > cage + CAGE ? cage + CAGE : m->end;
     *p = (struct v8_page){.size = end - at, .heap = cage, .in_code_range = (m->prot & AS_PROT_EXEC) != 0};
@@ -160,9 +189,8 @@ static bool is_page(struct v8_search *s, uint64_t at, const uint64_t words[HEADE
 // Takes note of a heap. False: there are too many.
 static bool add_heap(struct v8_search *s, uint64_t heap)
 {
-    for (size_t i = s->heap_count; i-- > 0;)
-        if (s->heaps[i] == heap)
-            return true;
+    if (is_known(s, heap))
+        return true;
     if (s->heap_count == MOST_HEAPS)
         return false;
     s->heaps[s->heap_count++] = heap;

@@ -129,14 +129,28 @@ def test_chromium(arenadump: harness.Arenadump, mode: str) -> None:
     assert sum(value or 0 for value in largest["ledger"].values()) == largest["kernel"]["rss"]
 
 
-@pytest.mark.parametrize("words", [("0",), ("0x49d",), ("0x49c", "sealed")])
-def test_zeros_are_no_page_of_a_range(arenadump: harness.Arenadump, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """They lie where the first page of a range could, whose flags and number are 0, too."""
-    program = shutil.copy(programs.build("zeros_at"), tmp_path / "chromium")
-    with started([str(program), *words], "ready") as pid:
+@pytest.mark.parametrize(
+    ("words", "pages"),
+    [
+        pytest.param("0x49d sealed 0 1", 1, id="objects"),
+        pytest.param("0 sealed 0 1", 0, id="the-first-page-is-zeros"),
+        pytest.param("0x49c sealed 0 1", 0, id="the-first-page-has-no-object"),
+        pytest.param("0x49d open 0 1", 0, id="the-first-page-can-be-written"),
+        pytest.param("0x49d sealed 0 2", 0, id="another-number"),
+        pytest.param("0x49d sealed 0 0", 0, id="zeros"),
+        pytest.param("0 open 4 0x4001", 1, id="out-of-the-sandboxs-reach"),
+        pytest.param("0 open 0 0x4001", 0, id="out-of-the-sandboxs-reach-without-flags"),
+    ],
+)
+def test_words_beside_the_number_of_a_page(
+    arenadump: harness.Arenadump, tmp_path: Path, words: str, pages: int
+) -> None:
+    """Chromium's other heaps begin at such addresses, too, and hold small numbers."""
+    program = shutil.copy(programs.build("page_header_at"), tmp_path / "chromium")
+    with started([str(program), *words.split()], "ready") as pid:
         found = heap(arenadump.summary(pid))
-    assert not found["found"]
-    assert found["evidence"] is None
+    assert found["found"] == (pages > 0)
+    assert (found["evidence"] is not None) == (pages > 0)
 
 
 def parts(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
