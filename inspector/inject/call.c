@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define STEP_NS UINT64_C(1000000) // between two snapshots of whether a call takes long
+#define STEP_NS UINT64_C(1000000) // between two checks of whether a call takes long
 
 // How a call fares.
 struct progress {

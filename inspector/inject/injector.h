@@ -35,7 +35,7 @@ struct as_thread_search {
     const struct as_plan *plan;
     uint64_t patience_ns;
     bool force; // a thread under a seccomp filter may do it: where there is no other, or none that will do for long
-    struct as_inject_result *result; // which thread it is, what it was doing, how many snapshots and how long it took
+    struct as_inject_result *result; // which thread it is, what it was doing, how many attempts and how long it took
 };
 
 // Stops threads, one at a time, until one is where it may do it: it is the last of the tracees. To be called again, with the same

@@ -57,7 +57,7 @@ static bool is_thread_arena(struct as_target *t, uint64_t arena)
 }
 
 // Whether bins[] begins at that offset; if so, the answer says which rows and where main_arena is. *left: how many closer
-// snapshots may still be taken, for memory that was made to resemble arenas all over.
+// readings may still be taken, for memory that was made to resemble arenas all over.
 static bool try_bins(struct as_target *t, const struct memory *memory, uint64_t offset, unsigned *left,
                      struct as_answer *answer)
 {

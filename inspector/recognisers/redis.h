@@ -35,6 +35,6 @@ enum {
 // later.
 unsigned as_redis_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes, uint64_t count,
                         bool modern);
-// The part of these snapshots that only redis 8.2 and later has.
+// What only redis 8.2 and later has.
 unsigned as_redis_keyed_match(struct as_target *t, uint64_t address, uint64_t usable, const uint8_t *bytes,
                               uint64_t count);

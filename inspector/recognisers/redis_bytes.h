@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is common to the snapshots of chunks of redis'.
+// What is common to what is asked of the chunks of redis'.
 #pragma once
 
 #include "base/align.h"

@@ -26,7 +26,7 @@ bool as_py_tables_add(struct as_target *t, const uint64_t *places, size_t count,
                       struct as_error *err);
 
 // Goes through the interpreters of the _PyRuntime at `runtime`, and adds to *tables what may be the address of an interpreter's array of
-// arenas: it is to be proven. *snapshots is lowered by the pointers that were followed, and may become negative: then something is
+// arenas: it is to be proven. *reads_left is lowered by the pointers that were followed, and may become negative: then something is
 // missing. *whole: the list of interpreters came to its end. False (AS_NO_MEMORY): our memory ran out.
 bool as_py_interpreters_find(struct as_target *t, uint64_t runtime, as_py_pointer_vec *tables, int64_t *reads_left,
                              bool *whole, struct as_error *err);

@@ -13,11 +13,11 @@ static inline bool as_is_runtime_memory(const struct as_mapping *m)
 }
 
 // Could it lie in all of these bytes? What was mapped at once may be in as many mappings as the program has protected
-// or advised parts of it. Each mapping behind the first takes one of *snapshots, as a target may have as many as it
+// or advised parts of it. Each mapping behind the first takes one of *reads_left, as a target may have as many as it
 // likes: false, too, where none is left.
 bool as_is_runtime_range(const struct as_target *t, uint64_t address, uint64_t length, int64_t *reads_left);
 
-// How many snapshots a search of all such memory may take: one for each `unit` bytes of it, and one for each mapping.
+// How many reads a search of all such memory may take: one for each `unit` bytes of it, and one for each mapping.
 int64_t as_runtime_read_budget(const struct as_target *t, uint64_t unit);
 
 // The memory around an address that it could lie in, without a gap: `reach` bytes on either side at most. Empty: there is none.

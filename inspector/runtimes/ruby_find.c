@@ -29,7 +29,7 @@ struct page_header {
 };
 
 // The target may be made so that inspecting never ends: lists that go in circles, arrays of pages that all fit but the last. So
-// the number of snapshots is limited, by how much memory there is that could be Ruby's.
+// the number of reads is limited, by how much memory there is that could be Ruby's.
 struct ruby_search {
     struct as_target *target;
     const struct as_ruby_layout *layout;

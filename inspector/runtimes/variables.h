@@ -18,7 +18,7 @@ typedef bool as_words_fn(void *context, uint64_t address, const uint64_t *words,
 bool as_words_read(struct as_target *t, int64_t *reads_left, struct as_range range, bool absent, as_words_fn *take,
                    void *context);
 
-// Calls `visit` for the words of [start, end), which are multiples of 8, but for those that are 0. Each snapshot of up to 4 KiB takes
-// one of *snapshots. False: none was left, or something could not be read and was passed over.
+// Calls `visit` for the words of [start, end), which are multiples of 8, but for those that are 0. Each read of up to 4 KiB takes
+// one of *reads_left. False: none was left, or something could not be read and was passed over.
 bool as_words_visit(struct as_target *t, int64_t *reads_left, uint64_t start, uint64_t end, as_word_fn *visit,
                     void *context);

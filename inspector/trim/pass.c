@@ -2,7 +2,7 @@
 #include "trim/pass.h"
 #include "target/procfs.h"
 
-enum { WATCH = 32 }; // steps between two snapshots of the clock: each costs a cache miss or two
+enum { WATCH = 32 }; // steps between two readings of the clock: each costs a cache miss or two
 
 enum as_trim_progress as_trim_corrupt(struct as_trim_pass *p, const char *what)
 {

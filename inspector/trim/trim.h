@@ -54,7 +54,7 @@ void as_trim_free(struct as_trim_outcome *out);
 //
 // What must hold for it to protect anything: this process has had a second thread since before any of its threads entered
 // the malloc that it is in now. For a process with one thread libc takes no lock at all (SINGLE_THREAD_P, from 2.27), and it
-// snapshots once, on its way in. The agent's thread is that second thread, and is started from outside of malloc only.
+// asks once, on its way in. The agent's thread is that second thread, and is started from outside of malloc only.
 //
 // While a lock is held: no call that could lead into malloc, none that can block, and no word outside of what that arena owns.
 

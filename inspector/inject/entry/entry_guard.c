@@ -16,7 +16,7 @@
 #define LONG_NS UINT64_C(60000000000)     // likewise, when nobody is there any more to try again
 #define ANSWER_MS 150000                  // for all that the guard does between two answers
 
-enum { WAIT_MS = 1000 }; // between two snapshots of whether the target still lives
+enum { WAIT_MS = 1000 }; // between two checks of whether the target still lives
 
 static void send_outcome(int socket, bool ok, const struct as_error *err)
 {

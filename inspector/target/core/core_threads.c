@@ -15,7 +15,7 @@ enum {
     ALIGNMENT = 64, // TCB_ALIGNMENT of x86-64
     TID = 720,      // offsetof (struct pthread, tid), in every release since 2.4
     BLOCK = 1 << 20,
-    CANDIDATE = 4096, // what a snapshot of a thread id counts for, in bytes searched: such a snapshot is a system call
+    CANDIDATE = 4096, // what a try of a thread id counts for, in bytes searched: it is a system call
 };
 // How much is searched, in all: against a core made to take long.
 #define MAX_SEARCHED (UINT64_C(1) << 30)

@@ -28,10 +28,10 @@
 
 enum {
     REAP_ROUNDS = 50,    // of waiting for one thread, after which the others are inspected
-    TIMER_NS = 20000000, // between two such snapshots while PTRACE_SEIZE waits
+    TIMER_NS = 20000000, // between two readings of a state while PTRACE_SEIZE waits
 };
 
-// Waits between two snapshots of a thread's state: yields at first, then sleeps for longer and longer.
+// Waits between two readings of a thread's state: yields at first, then sleeps for longer and longer.
 static void pause_a_little(unsigned round)
 {
     if (round < 50) {
