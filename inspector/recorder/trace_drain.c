@@ -270,15 +270,15 @@ static bool put_state(void)
     return put_block(AS_TRACE_STATE, 0, &state, sizeof state);
 }
 
-// What has changed since the file was told; `first`: in any case.
-static bool put_interpreters(bool first)
+// What has changed since the file was told; at the beginning: that there are some.
+static bool put_interpreters(void)
 {
     const struct as_profile_head *head = as_recorder.head;
     const struct as_trace_interpreters now = {
         .python = __atomic_load_n(&head->unknown_python, __ATOMIC_RELAXED),
         .ruby = __atomic_load_n(&head->unknown_ruby, __ATOMIC_RELAXED),
     };
-    if (!first && memcmp(&now, &sink.interpreters, sizeof now) == 0)
+    if (memcmp(&now, &sink.interpreters, sizeof now) == 0)
         return true;
     sink.interpreters = now;
     return put_block(AS_TRACE_INTERPRETERS, 0, &now, sizeof now);
@@ -370,7 +370,7 @@ bool as_recorder_drain(bool all)
         take_idle_buffers();
     sink.losses = 0;
     bool ok = put_all(put_some_modules) && put_all(put_some_contexts) && put_all(put_some_losses) &&
-              put_interpreters(false) && (sink.number == before || put_state());
+              put_interpreters() && (sink.number == before || put_state());
     await_context();
     return ok || (errno = sink.error, false);
 }
@@ -395,7 +395,7 @@ bool as_recorder_drain_begin(int file)
     };
     if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
         head->program[0] = '\0';
-    return (put_block(AS_TRACE_HEAD, 0, head, sizeof *head) && put_interpreters(true) && put_state()) ||
+    return (put_block(AS_TRACE_HEAD, 0, head, sizeof *head) && put_interpreters() && put_state()) ||
            (errno = sink.error, false);
 }
 

@@ -36,7 +36,7 @@ enum as_trace_block_kind {
     AS_TRACE_LOSSES,       // struct as_trace_loss, several
     AS_TRACE_END,          // struct as_trace_ending: the last block
     AS_TRACE_FUNCTIONS,    // words: see as_trace_function_word
-    AS_TRACE_INTERPRETERS, // struct as_trace_interpreters: at the beginning, and when they have changed
+    AS_TRACE_INTERPRETERS, // struct as_trace_interpreters: when they have changed; before the first there are none
 };
 
 struct as_trace_block {

@@ -121,6 +121,22 @@ def test_objects_that_were_not_found(
             assert said.returncode == shown.returncode == as_json.returncode
 
 
+def test_objects_that_were_not_found_beside_others(
+    arenadump: harness.Arenadump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Ruby that has a Python in it: Ruby's objects are told, though Python's are not found."""
+    python = next(Path("/usr/lib").glob("*/libpython3.*.so.1.0"), None)
+    if not (python and shutil.which("ruby")):
+        pytest.skip("ruby or a library of Python's is not installed (Debian: ruby, gdb)")
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+    monkeypatch.setenv("LD_PRELOAD", library("jemalloc"))
+    with started(["ruby", str(programs.SOURCES / "hosts_python.rb"), str(python)], "ready") as pid:
+        monkeypatch.delenv("LD_PRELOAD")
+        found = json.loads(arenadump.run("types", "--json", pid).stdout)
+    assert found["not_searched"]["objects_of"] == ["cpython"]
+    assert max(found["types"], key=lambda each: each["count"])["type"] == "String"
+
+
 def test_phps_heap_is_a_malloc_of_its_own() -> None:
     with started(["php", "-d", "memory_limit=-1", "-r", PHP], "ready") as pid:
         done = command.here("leaks", pid)
