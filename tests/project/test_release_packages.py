@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly("release")]
 # What the package for apt depends on, and what the one line that installs a wheel needs.
 DEPENDS = ["python3", "python3-click", "python3-jinja2", "python3-numpy", "python3-rich"]
 STILL = ["--mode=freeze", "--max-pause=600s"]  # a busy machine takes its time
-PYTHONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
+PYTHONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13", "forky": "3.14"}
 # Held in chunks of their own, beside as many that are free: a trim returns these.
 PROGRAM = """
 import ctypes, sys

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -154,6 +155,13 @@ def unpack(purpose: str, suite: str, arch: str, trees: dict[str, list[str]]) -> 
     return home
 
 
+def _apt_settings() -> list[str]:
+    """Returns options of mmdebstrap: how this machine's apt reaches its mirror, which may be a frozen one."""
+    settings = sorted(Path("/etc/apt/apt.conf.d").glob("*"))
+    means = re.compile(r"proxy|CAInfo|Check-(Valid-Until|Date)", re.IGNORECASE)
+    return [f"--aptopt={path}" for path in settings if means.search(path.read_text())]
+
+
 def installed(suite: str, packages: list[str]) -> Path:
     """A small installation of a suite, with these packages and what they need: to be copied, and entered by chroot.
 
@@ -167,6 +175,7 @@ def installed(suite: str, packages: list[str]) -> Path:
             with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
                 (Path(scratch) / "home").mkdir()
                 options = [f"--include={','.join(packages)}", f"--keyring={KEYRING}", "--variant=minbase", "--quiet"]
+                options += _apt_settings()
                 _run(["mmdebstrap", *options, suite, f"{scratch}/home/root", mirror()])
                 (Path(scratch) / "home/packages").write_text(wanted)
                 (Path(scratch) / "home").rename(home)
