@@ -6,34 +6,27 @@
 #include "agent/log.h"
 #include "agent/signals.h"
 #include "agent/worker.h"
+#include "base/clock.h"
 
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PATIENCE_SECONDS = 30 };
-
-static time_t now_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec;
-}
 
 // Waits until so many dumps are finished. A sandbox may let the thread end before its first dump.
 static bool wait_for(uint32_t wanted)
 {
     const struct timespec piece = {.tv_sec = 1};
-    const time_t until = now_seconds() + PATIENCE_SECONDS;
+    const uint64_t until = as_now_ns() + PATIENCE_SECONDS * UINT64_C(1000000000);
     for (;;) {
         uint32_t finished = __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE);
         if ((int32_t)(finished - wanted) >= 0)
             return true;
-        if (now_seconds() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
+        if (as_now_ns() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
             return false;
         syscall(SYS_futex, &as_agent.finished, FUTEX_WAIT_PRIVATE, finished, &piece, NULL, 0);
     }

@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "agent/preload/preloaded.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -30,9 +31,7 @@ static bool is_ours(int connection, struct ucred *peer)
 // Seconds of a clock that nobody sets.
 static time_t now_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
+    return (time_t)(as_now_ns() / 1000000000);
 }
 
 static void wait_for_reader(int connection)

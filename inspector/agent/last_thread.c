@@ -42,7 +42,7 @@ static struct {
 static void wait_until_gone(pid_t tid)
 {
     for (int i = 0; i < NAPS && tid != 0 && syscall(SYS_tgkill, as_agent.pid, tid, 0) == 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        as_sleep_ns(NAP_NS);
 }
 
 static void *wait_for_others(void *unused)

@@ -2,6 +2,7 @@
 #include "agent/own_process.h"
 #include "agent/agent.h"
 #include "agent/thread.h"
+#include "base/clock.h"
 
 #include <elf.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static bool find_own_malloc(struct as_self *own, bool counted, uint64_t fingerpr
         if (proven || attempt == ATTEMPTS)
             return true;
         as_self_close(own);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        as_sleep_ns(5000000);
         if (!open_target(own, counted, err))
             return false;
     }

@@ -8,18 +8,10 @@
 #include "target/procfs.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define SECOND UINT64_C(1000000000)
 #define DEFAULT_EVERY (10 * SECOND) // of a policy that has a size or a share but no time
 enum { MOST_PATIENCE = 64 };
-
-static uint64_t cpu_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
 
 // The number after `key` in a file of at most some KiB; ARENASCOPE_UNKNOWN when there is none.
 static uint64_t number_in(const char *path, const char *key)
@@ -119,8 +111,8 @@ static void apply(struct as_policy *p, const struct arenascope_policy *policy, u
     p->next_tick = ticks(policy) ? after(now, SECOND) : UINT64_MAX;
     p->stalled = policy->pressure != 0 ? stalled_us() : 0;
     p->high = policy->pressure != 0 ? high_events() : 0;
-    p->all_cpu = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
-    p->own_cpu = cpu_of(CLOCK_THREAD_CPUTIME_ID);
+    p->all_cpu = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    p->own_cpu = as_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 // By how much a count has grown. A smaller count is that of another cgroup, to which the process has moved: 0 then.
@@ -145,8 +137,8 @@ static void tick(struct as_policy *p, uint64_t now)
         p->high = high;
     }
     if (p->now.idle != 0) {
-        uint64_t all = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
-        uint64_t own = cpu_of(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t all = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t own = as_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         uint64_t used = all - p->all_cpu;
         uint64_t agents = own - p->own_cpu;
         used -= agents < used ? agents : used;

@@ -3,6 +3,7 @@
 // whose heap it walks, where an allocation would change what is being measured, or deadlock.
 #pragma once
 
+#include "base/each.h"
 #include "base/error.h"
 
 #include <stddef.h>
@@ -29,10 +30,11 @@
 
 // Returns the vector's memory to the kernel and makes it empty.
 #define as_vec_free(vec)                                                                                               \
-    do {                                                                                                               \
-        as_vec_release((void **)&(vec)->items, &(vec)->capacity, sizeof *(vec)->items);                                \
-        (vec)->count = 0;                                                                                              \
-    } while (0)
+    (as_vec_release((void **)&(vec)->items, &(vec)->capacity, sizeof *(vec)->items), (void)((vec)->count = 0))
+
+// The same for vectors that are fields of a record.
+#define AS_FREE_VECS(record, ...) AS_EACH(AS_FREE_VEC, , record, __VA_ARGS__)
+#define AS_FREE_VEC(to, record, field) as_vec_free(&(record)->field)
 
 // The binary search: the first index of [low, high) for which a condition is false that holds for all before it and for none behind it;
 // `high` where it holds for all, `low` where there is none. The condition is an expression of `index`, which the search declares.

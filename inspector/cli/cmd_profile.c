@@ -84,7 +84,7 @@ static bool wait_for_end(const struct as_client *agent, const struct as_options 
                              {.fd = o->until_eof ? STDIN_FILENO : -1, .events = POLLIN}};
     for (uint64_t now = as_now_ns(); !asked_to_end && !*abandoned && now < deadline; now = as_now_ns()) {
         uint64_t left = deadline - now;
-        const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        const struct timespec limit = as_time_of(left);
         if (ppoll(files, 2, o->for_ns ? &limit : NULL, &l->mask) <= 0)
             continue;
         if (files[0].revents)

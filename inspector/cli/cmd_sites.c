@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Who allocated what is in use, and who allocates most: what a recorder in the process has written down.
 #include "cli/cli.h"
-#include "cli/enum_names.h"
 #include "cli/json.h"
 #include "cli/open_target.h"
 #include "cli/stacks.h"
-#include "config.h"
 #include "findings/humanize.h"
 #include "trace/format.h"
 

@@ -329,10 +329,7 @@ static void finish_trace(struct trace_reading *r)
     as_store_free(&r->store);
     as_trace_account_free(&r->account);
     as_trace_close(&r->trace);
-    as_vec_free(&r->modules);
-    as_vec_free(&r->known);
-    as_vec_free(&r->stacks);
-    as_vec_free(&r->order);
+    AS_FREE_VECS(r, modules, known, stacks, order);
 }
 
 bool as_cmd_trace(const struct as_options *o, struct as_error *err)

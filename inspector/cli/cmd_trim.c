@@ -102,7 +102,7 @@ static bool watch(struct trimming *t, struct as_error *err)
 {
     uint64_t ns = t->options->watch_ns;
     uint64_t faults = minor_faults(t->agent.pid);
-    struct timespec rest = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    struct timespec rest = as_time_of(ns);
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
         ;
     struct as_control_reply reply;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "cli/graph_command.h"
-#include "cli/enum_names.h"
-#include "config.h"
 #include "debuginfo/demangle.h"
 #include "findings/humanize.h"
 #include "recognisers/recognisers.h"

@@ -4,7 +4,6 @@
 #include "cli/enum_names.h"
 #include "config.h"
 #include "findings/humanize.h"
-#include "target/target.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 // `key` is NULL inside an array.
 #pragma once
 
+#include "base/each.h"
 #include "model/view.h"
 
 #include <stdbool.h>
@@ -44,11 +45,11 @@ struct as_json as_json_begin(const char *schema);
 // Its members on a snapshot: the version, the time, the target, the mode.
 void as_json_snapshot(struct as_json *j, const struct as_view *v);
 
-// --- Fields of a record (a pointer), each under its own name: at most 10 ---
+// --- Fields of a record (a pointer), each under its own name ---
 
 // As numbers; as addresses.
-#define AS_JSON_NUMBERS(j, record, ...) AS_JSON_EACH(as_json_number, j, record, __VA_ARGS__)
-#define AS_JSON_ADDRESSES(j, record, ...) AS_JSON_EACH(as_json_address, j, record, __VA_ARGS__)
+#define AS_JSON_NUMBERS(j, record, ...) AS_EACH(AS_JSON_NUMBER, j, record, __VA_ARGS__)
+#define AS_JSON_ADDRESSES(j, record, ...) AS_EACH(AS_JSON_ADDRESS, j, record, __VA_ARGS__)
 // An object of numbers.
 #define AS_JSON_OBJECT(j, key, record, ...)                                                                            \
     do {                                                                                                               \
@@ -57,16 +58,5 @@ void as_json_snapshot(struct as_json *j, const struct as_view *v);
         as_json_object_end(j);                                                                                         \
     } while (0)
 
-#define AS_JSON_EACH(put, j, record, ...)                                                                              \
-    AS_JSON_PICK(__VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )(put, j, record, __VA_ARGS__)
-#define AS_JSON_PICK(a, b, c, d, e, f, g, h, i, k, count, ...) AS_JSON_##count
-#define AS_JSON_1(put, j, record, field) put(j, #field, (record)->field)
-#define AS_JSON_2(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_1(put, j, record, __VA_ARGS__)
-#define AS_JSON_3(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_2(put, j, record, __VA_ARGS__)
-#define AS_JSON_4(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_3(put, j, record, __VA_ARGS__)
-#define AS_JSON_5(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_4(put, j, record, __VA_ARGS__)
-#define AS_JSON_6(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_5(put, j, record, __VA_ARGS__)
-#define AS_JSON_7(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_6(put, j, record, __VA_ARGS__)
-#define AS_JSON_8(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_7(put, j, record, __VA_ARGS__)
-#define AS_JSON_9(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_8(put, j, record, __VA_ARGS__)
-#define AS_JSON_10(put, j, record, field, ...) AS_JSON_1(put, j, record, field), AS_JSON_9(put, j, record, __VA_ARGS__)
+#define AS_JSON_NUMBER(j, record, field) as_json_number(j, #field, (record)->field)
+#define AS_JSON_ADDRESS(j, record, field) as_json_address(j, #field, (record)->field)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "cli/not_searched.h"
-#include "cli/enum_names.h"
 #include "findings/humanize.h"
 #include "findings/runtime_names.h"
 #include "ledger/ledger.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "cli/open_target.h"
-#include "cli/enum_names.h"
 #include "cli/summary/summary.h"
 #include "config.h"
 

@@ -194,8 +194,7 @@ void as_dwarf_files_close(struct as_dwarf_files *f)
             if (f->list.items[i].packages[k].fd >= 0)
                 close(f->list.items[i].packages[k].fd);
     }
-    as_vec_free(&f->list);
-    as_vec_free(&f->paths);
+    AS_FREE_VECS(f, list, paths);
     as_dwarf_splits_close(&f->splits);
     for (size_t i = 0; i < sizeof f->roots / sizeof *f->roots; i++)
         if (f->opened && f->roots[i] >= 0)

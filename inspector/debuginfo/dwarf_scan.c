@@ -360,14 +360,7 @@ void as_dwarf_index_stop(struct as_dwarf_index *x)
 
 void as_dwarf_index_free(struct as_dwarf_index *x)
 {
-    as_vec_free(&x->scopes);
-    as_vec_free(&x->runs);
-    as_vec_free(&x->variables);
-    as_vec_free(&x->derivations);
-    as_vec_free(&x->unsettled);
-    as_vec_free(&x->unnamed);
-    as_vec_free(&x->skeletons);
-    as_vec_free(&x->signed_types);
+    AS_FREE_VECS(x, scopes, runs, variables, derivations, unsettled, unnamed, skeletons, signed_types);
     as_number_map_free(&x->by_signature);
     as_number_map_free(&x->by_unit);
     as_number_map_free(&x->by_name);

@@ -48,10 +48,7 @@ bool as_dwarf_types_open(struct as_dwarf_types *t, struct as_dwarf_index *index,
 
 void as_dwarf_types_free(struct as_dwarf_types *t)
 {
-    as_vec_free(&t->list);
-    as_vec_free(&t->members);
-    as_vec_free(&t->slots);
-    as_vec_free(&t->names);
+    AS_FREE_VECS(t, list, members, slots, names);
     as_number_map_free(&t->by_die);
     as_number_map_free(&t->by_shape);
     as_number_map_free(&t->composed);

@@ -40,7 +40,6 @@ void as_pieces_close(struct as_pieces *p)
         as_edge_batch_free(&p->list.items[i].found);
     for (size_t i = 0; i < p->unwanted.count; i++)
         as_edge_batch_free(&p->unwanted.items[i]);
-    as_vec_free(&p->list);
-    as_vec_free(&p->unwanted);
+    AS_FREE_VECS(p, list, unwanted);
     pthread_mutex_destroy(&p->lock);
 }

@@ -25,8 +25,7 @@ bool as_edges_open(struct as_edges *e, uint32_t nodes, struct as_error *err)
 void as_edges_free(struct as_edges *e)
 {
     as_memory_unmap(e->spans, spans_of(e) * sizeof *e->spans);
-    as_vec_free(&e->list);
-    as_vec_free(&e->ends);
+    AS_FREE_VECS(e, list, ends);
     *e = (struct as_edges){0};
 }
 
@@ -39,8 +38,7 @@ void as_edges_forget(struct as_edges *e)
 
 void as_edge_batch_free(struct as_edge_batch *b)
 {
-    as_vec_free(&b->firsts);
-    as_vec_free(&b->list);
+    AS_FREE_VECS(b, firsts, list);
 }
 
 // Says where the edges of a span's nodes begin, and where the last end: so much behind `base`.

@@ -297,9 +297,7 @@ bool as_objects_place(struct as_objects *o, const struct as_index *x, struct as_
         o->of_node[node] |= o->owned.items[i].type;
         o->used[node] = o->owned.items[i].used;
     }
-    as_vec_free(&o->boundaries);
-    as_vec_free(&o->found);
-    as_vec_free(&o->owned);
+    AS_FREE_VECS(o, boundaries, found, owned);
     return true;
 }
 
@@ -330,11 +328,6 @@ void as_objects_free(struct as_objects *o)
     as_memory_unmap(o->of_node, ((size_t)o->nodes + 1) * sizeof *o->of_node);
     as_memory_unmap(o->head, (size_t)o->nodes + 1);
     as_memory_unmap(o->used, ((size_t)o->nodes + 1) * sizeof *o->used);
-    as_vec_free(&o->types);
-    as_vec_free(&o->names);
-    as_vec_free(&o->regions);
-    as_vec_free(&o->boundaries);
-    as_vec_free(&o->found);
-    as_vec_free(&o->owned);
+    AS_FREE_VECS(o, types, names, regions, boundaries, found, owned);
     *o = (struct as_objects){0};
 }

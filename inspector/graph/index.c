@@ -231,10 +231,7 @@ void as_index_free(struct as_index *x)
     as_memory_unmap(x->gaps, ((size_t)x->count / 64 + 1) * sizeof *x->gaps);
     as_memory_unmap(x->late, ((size_t)x->count / 64 + 1) * sizeof *x->late);
     as_memory_unmap(x->is_mapped, ((size_t)x->count / 64 + 1) * sizeof *x->is_mapped);
-    as_vec_free(&x->mapped);
-    as_vec_free(&x->clusters);
-    as_vec_free(&x->leaves);
-    as_vec_free(&x->extents);
+    AS_FREE_VECS(x, mapped, clusters, leaves, extents);
     *x = (struct as_index){0};
 }
 

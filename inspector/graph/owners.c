@@ -97,6 +97,5 @@ bool as_owner_has_address(const struct as_owner *o, const struct as_roots *r)
 
 void as_owners_free(struct as_owners *o)
 {
-    as_vec_free(&o->list);
-    as_vec_free(&o->names);
+    AS_FREE_VECS(o, list, names);
 }

@@ -290,6 +290,5 @@ const char *as_root_kind_name(enum as_root_kind kind)
 
 void as_roots_free(struct as_roots *r)
 {
-    as_vec_free(&r->sources);
-    as_vec_free(&r->list);
+    AS_FREE_VECS(r, sources, list);
 }

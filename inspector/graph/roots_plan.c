@@ -136,9 +136,5 @@ bool as_roots_plan_make(struct as_roots_plan *p, struct as_target *t, const stru
 
 void as_roots_plan_free(struct as_roots_plan *p)
 {
-    as_vec_free(&p->kept_out);
-    as_vec_free(&p->module_of);
-    as_vec_free(&p->runtime);
-    as_vec_free(&p->stack_pointers);
-    as_vec_free(&p->stack_threads);
+    AS_FREE_VECS(p, kept_out, module_of, runtime, stack_pointers, stack_threads);
 }

@@ -254,9 +254,7 @@ bool as_type_records_make(struct as_type_records *r, struct as_store *s, const s
               as_vec_reserve(&r->of_number, counts.list.count, err) && note_examples(r, &names, s, err);
     for (size_t i = 0; ok && i < counts.list.count; i++)
         r->of_number.items[r->of_number.count++] = names.list.items[names.of_number.items[i]].record;
-    as_vec_free(&names.strings);
-    as_vec_free(&names.list);
-    as_vec_free(&names.of_number);
+    AS_FREE_VECS(&names, strings, list, of_number);
     r->numbers = counts.numbers;
     as_vec_free(&counts.list);
     as_keys_close(&names.hashes);
@@ -332,6 +330,5 @@ bool as_type_records_retain(const struct as_type_records *r, struct as_store *s,
 void as_type_records_free(struct as_type_records *r)
 {
     as_keys_close(&r->numbers);
-    as_vec_free(&r->of_number);
-    as_vec_free(&r->examples);
+    AS_FREE_VECS(r, of_number, examples);
 }

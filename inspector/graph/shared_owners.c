@@ -191,10 +191,6 @@ bool as_several_find(struct as_several *s, const struct as_dominators *d, struct
     ok = search.set && find_edges(&search) && list_owners(&search) && ask_owners(&search, s);
     as_memory_unmap(search.top, places * sizeof *search.top);
     as_memory_unmap(search.set, places * sizeof *search.set);
-    as_vec_free(&search.from_owner);
-    as_vec_free(&search.from_top);
-    as_vec_free(&search.queue);
-    as_vec_free(&search.owners);
-    as_vec_free(&search.tops);
+    AS_FREE_VECS(&search, from_owner, from_top, queue, owners, tops);
     return ok;
 }

@@ -203,8 +203,7 @@ bool as_tls_find(struct as_tls *tls, const struct as_modules *modules, struct as
 
 void as_tls_free(struct as_tls *tls)
 {
-    as_vec_free(&tls->blocks);
-    as_vec_free(&tls->dtvs);
+    AS_FREE_VECS(tls, blocks, dtvs);
 }
 
 const struct as_tls_block *as_tls_at(const struct as_tls *tls, uint64_t address)

@@ -48,9 +48,7 @@ void as_vtables_close(struct as_vtables *v)
 {
     as_memory_unmap(v->begins, ((size_t)v->nodes + 1) * sizeof *v->begins);
     as_memory_unmap(v->buckets, BUCKETS * sizeof *v->buckets);
-    as_vec_free(&v->data);
-    as_vec_free(&v->list);
-    as_vec_free(&v->names);
+    AS_FREE_VECS(v, data, list, names);
     pthread_mutex_destroy(&v->lock);
 }
 

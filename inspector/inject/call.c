@@ -11,10 +11,8 @@
 #include "target/process/stop/registers.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define STEP_NS UINT64_C(1000000) // between two checks of whether a call takes long
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     BETWEEN_US = 2000,    // two attempts to connect
@@ -82,7 +81,7 @@ bool as_client_connect(struct as_client *client, pid_t pid, uint64_t wait_ns, ui
         *absent = why == ABSENT;
         if (as_now_ns() - began >= limit)
             return false;
-        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_US * 1000L}, NULL);
+        as_sleep_ns(BETWEEN_US * 1000L);
     }
     *absent = false;
     if (!say_hello(client, err)) {
@@ -131,7 +130,7 @@ static bool await_socket(const struct as_client *client, short events, uint64_t 
     for (;;) {
         uint64_t now = as_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
-        const struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        const struct timespec limit = as_time_of(left);
         int ready = ppoll(&other, 1, &limit, NULL);
         if (ready > 0 && left > 0)
             return true;

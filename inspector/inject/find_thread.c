@@ -14,11 +14,6 @@ enum {
     PATIENT = 16, // part of the time after which inspecting alone is seen not to do
 };
 
-static void sleep_us(uint64_t us)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
-}
-
 // What stands in the way of every thread: said when none was found.
 struct obstacles {
     char loader[128];
@@ -132,7 +127,7 @@ bool as_find_thread(const struct as_thread_search *s, uint64_t began, struct as_
         }
         if (err->code != AS_OK)
             return false;
-        sleep_us(wait);
+        as_sleep_ns(wait * 1000);
         wait = wait * 2 < LONGEST_NAP_US ? wait * 2 : LONGEST_NAP_US;
     }
     uint64_t attempts = s->result->attempts;

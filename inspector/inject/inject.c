@@ -171,7 +171,7 @@ static bool lock(const struct as_process *p, uint64_t patience_ns, struct as_err
                            "another arenadump is loading the library into process %d, and has not finished: it may be "
                            "waiting for a thread that does not return",
                            p->base.pid);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        as_sleep_ns(5000000);
     }
     return true;
 }
@@ -204,7 +204,7 @@ bool as_inject(struct as_target *t, const struct as_inject_options *options, str
     ok = ok && (plan.wake != 0 || read_library(&payload, err)) && run_injector(p, &payload, out, err);
     // Whatever could not be found then was not there any more. (It takes some time to go.)
     for (int i = 0; i < 10 && !ok && err->code != AS_TARGET_GONE && as_process_alive(p); ++i)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        as_sleep_ns(5000000);
     if (!ok && err->code != AS_TARGET_GONE && !as_process_alive(p))
         as_fail(err, AS_TARGET_GONE, "process %d ended, or started another program, before it had the library", t->pid);
     if (payload.library)

@@ -42,11 +42,6 @@ struct injector {
     bool yielded; // another thread had the loader's lock: to be tried again
 };
 
-static void sleep_ns(long ns)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-}
-
 static void send_result(const struct injector *c)
 {
     while (send(c->socket, &c->outcome, sizeof c->outcome, MSG_NOSIGNAL) < 0 && errno == EINTR)
@@ -335,7 +330,7 @@ static bool take_hold(struct injector *c, struct as_error *err)
         as_process_resume(&p->base);
         // A thread that has a fault pending may serve when its handler has run.
         asked += err->code != AS_DENIED;
-        sleep_ns(RETRY_NS);
+        as_sleep_ns(RETRY_NS);
     }
     return false;
 }
@@ -365,7 +360,7 @@ static bool inject_patiently(struct injector *c, struct as_error *err)
     while (!inject_once(c, err)) {
         if (!c->yielded || c->outcome.late || as_now_ns() > deadline)
             return false;
-        sleep_ns(YIELD_NS);
+        as_sleep_ns(YIELD_NS);
     }
     return true;
 }

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 // glibc's internal flag that __libc_dlopen_mode wants from callers outside of libc (include/dlfcn.h).
 static const uint64_t INTERNAL_DLOPEN = 0x80000000;
@@ -247,12 +246,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
 
 void as_plan_free(struct as_plan *plan)
 {
-    as_vec_free(&plan->system);
-    as_vec_free(&plan->loader_code);
-    as_vec_free(&plan->data);
-    as_vec_free(&plan->malloc);
-    as_vec_free(&plan->callers);
-    as_vec_free(&plan->lock_owners);
+    AS_FREE_VECS(plan, system, loader_code, data, malloc, callers, lock_owners);
 }
 
 // A recursive mutex of nptl that is held (struct __pthread_mutex_s): lock, count, owner, nusers, kind.

@@ -74,7 +74,7 @@ static bool await_stop(struct as_tracee *tracee, uint64_t deadline)
             return true;
         if (as_now_ns() > deadline)
             return false;
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        as_sleep_ns(100000);
     }
     return false;
 }

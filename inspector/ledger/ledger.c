@@ -25,8 +25,7 @@ bool as_ledger_open(struct as_ledger_builder *b, struct as_store *s, struct as_t
 void as_ledger_close(struct as_ledger_builder *b)
 {
     as_sizes_close(&b->sizes);
-    as_vec_free(&b->collected);
-    as_vec_free(&b->here);
+    AS_FREE_VECS(b, collected, here);
 }
 
 void as_ledger_partial_open(struct as_ledger_builder *b, struct as_ledger_partial *part, bool in_place)
@@ -53,9 +52,7 @@ bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part,
         uint32_t heap = (uint32_t)heaps + doubt->heap;
         as_store_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
     }
-    as_vec_free(&part->heaps);
-    as_vec_free(&part->own);
-    as_vec_free(&part->doubts);
+    AS_FREE_VECS(part, heaps, own, doubts);
     return ok;
 }
 

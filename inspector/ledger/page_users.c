@@ -28,8 +28,7 @@ bool as_page_users_open(struct as_page_users *u, uint32_t users)
 void as_page_users_close(struct as_page_users *u)
 {
     as_memory_unmap(u->places, u->users * sizeof *u->places + 1);
-    as_vec_free(&u->heaps);
-    as_vec_free(&u->here);
+    AS_FREE_VECS(u, heaps, here);
 }
 
 const struct as_heap_record *as_page_users_heap(struct as_page_users *u, uint64_t address)

@@ -103,8 +103,7 @@ void as_debug_info_close(struct as_debug_info *d)
         elf_end(d->elf);
     if (d->shared_elf)
         elf_end(d->shared_elf);
-    as_vec_free(&d->image);
-    as_vec_free(&d->shared_image);
+    AS_FREE_VECS(d, image, shared_image);
     *d = (struct as_debug_info){0};
 }
 

@@ -51,8 +51,7 @@ void as_fastbin_candidate_add(struct as_fastbin_candidates *n, uint64_t chunk, u
 
 void as_fastbin_candidates_free(struct as_fastbin_candidates *n)
 {
-    as_vec_free(&n->links);
-    as_vec_free(&n->slots);
+    AS_FREE_VECS(n, links, slots);
 }
 
 // From address to note, by open addressing.

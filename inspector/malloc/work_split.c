@@ -63,9 +63,6 @@ bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size
         const struct as_fault *f = &part->faults.items[i];
         as_fault_note(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
     }
-    as_vec_free(&part->heaps);
-    as_vec_free(&part->spans);
-    as_vec_free(&part->faults);
-    as_vec_free(&part->tcache_candidates);
+    AS_FREE_VECS(part, heaps, spans, faults, tcache_candidates);
     return ok;
 }

@@ -48,8 +48,7 @@ void as_store_free(struct as_store *s)
 #define AS_MANY(name, ...) as_vec_free(&s->name);
 #define AS_PLAIN(...)
 #include "model/sections.def"
-    as_vec_free(&s->strings);
-    as_vec_free(&s->summary);
+    AS_FREE_VECS(s, strings, summary);
 }
 
 struct as_view as_store_view(const struct as_store *s)

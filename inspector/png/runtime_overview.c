@@ -70,8 +70,7 @@ static bool draw_runtime(struct as_drawing *d, uint32_t kind, const char *name, 
     struct as_drawing drawing = *d;
     drawing.view = &view;
     ok = ok && (r.heaps.count == 0 || as_draw_overview(&drawing, 0, r.heaps.count, name, title, err));
-    as_vec_free(&r.heaps);
-    as_vec_free(&r.pages);
+    AS_FREE_VECS(&r, heaps, pages);
     return ok;
 }
 

@@ -210,7 +210,6 @@ bool as_qt_find(const struct as_recogniser_input *in)
     if (r.arrays.count > 0)
         prove_texts6(&r);
     as_window_close(&r.qt.window);
-    as_vec_free(&r.arrays);
-    as_vec_free(&r.beside);
+    AS_FREE_VECS(&r, arrays, beside);
     return true;
 }

@@ -2,6 +2,7 @@
 // Where the addresses of libc's functions stand: in the slots of each object's relocations, and in ld.so's own pointers. And where the
 // loader takes them from when it binds another object: in libc's table of symbols, which names the hooks while a profile is made.
 // So objects that are loaded later come with hooks in their slots, before any code of theirs runs.
+#include "base/clock.h"
 #include "recorder/code_objects.h"
 #include "recorder/recorder.h"
 
@@ -281,7 +282,7 @@ bool as_recorder_write_slots(bool in, bool running)
     struct slot_writing w = {.in = in, .running = running};
     pass(&w);
     for (int i = 1; running && !w.failed && i < MOST_PASSES && (i == 1 || w.written > 0 || w.left > 0); i++) {
-        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
+        as_sleep_ns(BETWEEN_NS);
         pass(&w);
     }
     return w.seen > 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "recorder/interp_frames.h"
+#include "base/clock.h"
 #include "recorder/hot_path.h"
 
 #include <errno.h>
@@ -42,9 +43,7 @@ bool as_inner_find_near(uintptr_t from, uintptr_t size, struct as_inner_near *ne
 
 void as_inner_forget_pages(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    uint64_t due = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t due = as_clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000;
     uint64_t last = atomic_load_explicit(&as_recorder.readable_since, memory_order_relaxed);
     if (due - last < FORGET_MS || !atomic_compare_exchange_strong_explicit(&as_recorder.readable_since, &last, due,
                                                                            memory_order_relaxed, memory_order_relaxed))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A list of modules is never changed: there is a new one. A thread that unwinds names the list that it reads, and who frees a list
 // checks whether anybody does.
+#include "base/clock.h"
 #include "recorder/interpreters.h"
 #include "recorder/recorder.h"
 
@@ -11,7 +12,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NO_MODULE = AS_PROFILE_NO_MODULE, REFRESH_NS = 10000000, WAIT_NS = 1000000, MANY = 1000, SOME = 100, FEW = 10 };
@@ -35,13 +35,6 @@ static struct {
     uint64_t filters;                          // as_unwind_cache_filters(), of the thread that began
     struct as_unwind_modules *oldest, *newest; // that may still be read; by the thread that loads
 } list;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 // --- The modules in the tables ----------------------------------------------------------------------------------------
 
@@ -287,7 +280,7 @@ void as_recorder_modules_closed(bool changed)
 static bool is_asked_for(uintptr_t page)
 {
     return atomic_load(&list.unknown[page % UNKNOWN_PAGES]) == page + 1 &&
-           now_ns() - atomic_load(&list.checked_ns) < REFRESH_NS;
+           as_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&list.checked_ns) < REFRESH_NS;
 }
 
 // Whoever finds that nothing has changed waits for nobody who loads.
@@ -298,10 +291,10 @@ bool as_recorder_modules_doubt(const struct as_unwind_modules *modules, uintptr_
     uint32_t owed = atomic_load(&list.owed);
     bool changing = owed > 0 || atomic_load(&list.closing) > 0;
     bool unfinished = atomic_load(&list.unfinished);
-    bool waits = !unfinished || now_ns() - atomic_load(&list.checked_ns) < REFRESH_NS;
+    bool waits = !unfinished || as_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&list.checked_ns) < REFRESH_NS;
     if ((!asks && !changing && waits) || atomic_load(&list.child))
         return true;
-    atomic_store(&list.checked_ns, now_ns());
+    atomic_store(&list.checked_ns, as_clock_ns(CLOCK_MONOTONIC_COARSE));
     struct as_recorder_signals signals;
     if (!as_recorder_loader_enter(&signals)) {
         if (asks)

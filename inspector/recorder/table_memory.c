@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "base/clock.h"
 #include "model/records.h"
 #include "recorder/hot_path.h"
 #include "recorder/stack_memo.h"
@@ -82,8 +83,6 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
 {
     struct as_recorder *r = &as_recorder;
     struct as_profile_head *head = (void *)base;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     r->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
     r->every = traced || rates->page_shift == 0;
     atomic_store(&r->signs_all, false);
@@ -151,7 +150,7 @@ static void lay_out(char *base, uint64_t size, const struct as_recorder_rates *r
         .block_size = block,
         .large = r->large,
         .mean = r->mean,
-        .started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+        .started_ns = as_clock_ns(CLOCK_REALTIME),
     };
     head->modules = table(&end, MODULES, sizeof *r->modules);
     head->functions = table(&end, AS_RECORDER_FUNCTIONS, sizeof *r->functions);

@@ -55,8 +55,7 @@ void as_recorder_buffers_wake(void)
 
 void as_recorder_buffers_wait(uint64_t nanoseconds)
 {
-    const struct timespec time = {.tv_sec = (time_t)(nanoseconds / 1000000000),
-                                  .tv_nsec = (long)(nanoseconds % 1000000000)};
+    const struct timespec time = as_time_of(nanoseconds);
     atomic_store(&lists.asleep, 1);
     if (atomic_load(&lists.count) < ENOUGH)
         syscall(SYS_futex, &lists.asleep, FUTEX_WAIT_PRIVATE, 1, &time, NULL, 0);

@@ -247,20 +247,13 @@ static bool put_some_losses(bool *more)
     return count == 0 || put_block(AS_TRACE_LOSSES, 0, out, count * sizeof *out);
 }
 
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static bool put_state(void)
 {
     const struct as_profile_counts *c = &as_recorder.head->counts;
     const struct as_trace_state state = {
         .ticks = as_recorder_ticks(),
-        .monotonic = nanoseconds(CLOCK_MONOTONIC),
-        .realtime = nanoseconds(CLOCK_REALTIME),
+        .monotonic = as_now_ns(),
+        .realtime = as_clock_ns(CLOCK_REALTIME),
         .misses = __atomic_load_n(&c->misses, __ATOMIC_RELAXED),
         .checked = __atomic_load_n(&c->checked, __ATOMIC_RELAXED),
         .wrong = __atomic_load_n(&c->wrong, __ATOMIC_RELAXED),

@@ -2,28 +2,20 @@
 // The inline parts of what each malloc and free passes through while a trace is made.
 #pragma once
 
+#include "base/clock.h"
 #include "recorder/hot_path.h"
 #include "trace/format.h"
-
-#include <time.h>
 
 static inline bool as_recorder_is_on(void)
 {
     return __builtin_expect(atomic_load_explicit(&as_recorder.profiling, memory_order_relaxed), 1);
 }
 
-static inline uint64_t as_recorder_slow_ticks(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); // without a system call, and keeps errno
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 // The time now, before all that follows: no later store is seen by others before the counter has been read.
 static inline uint64_t as_recorder_ticks(void)
 {
     if (__builtin_expect(!as_recorder.ticks, 0))
-        return as_recorder_slow_ticks();
+        return as_now_ns(); // without a system call, and keeps errno
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
 #else

@@ -355,8 +355,6 @@ bool as_cpython_find(const struct as_finder_input *in)
     if (in->words)
         as_variable_words_read(in->words, in->target, s.interpreters);
     bool ok = keep_arenas_or_drop(&s, search(&s, search_range) && search_interpreters(&s));
-    as_vec_free(&s.addresses);
-    as_vec_free(&s.headers);
-    as_vec_free(&s.read);
+    AS_FREE_VECS(&s, addresses, headers, read);
     return ok;
 }

@@ -232,16 +232,11 @@ static struct as_py_count begin_count(struct as_target *t, const struct as_store
 static void end(struct as_py_count *c)
 {
     as_py_types_free(&c->types);
-    as_vec_free(&c->unclaimed);
-    as_vec_free(&c->size_classes);
-    as_vec_free(&c->owned);
+    AS_FREE_VECS(c, unclaimed, size_classes, owned);
     for (size_t i = 0; i < c->lists.count; i++) {
-        as_vec_free(&c->lists.items[i].items);
-        as_vec_free(&c->lists.items[i].numbers);
+        AS_FREE_VECS(&c->lists.items[i], items, numbers);
     }
-    as_vec_free(&c->lists);
-    as_vec_free(&c->batches);
-    as_vec_free(&c->chunks);
+    AS_FREE_VECS(c, lists, batches, chunks);
 }
 
 // Every Python has objects that the collector knows. Where none was seen, this release has other structures.

@@ -281,9 +281,7 @@ uint32_t as_py_type_join(struct as_py_types *types, const struct as_py_types *ot
 
 void as_py_types_free(struct as_py_types *types)
 {
-    as_vec_free(&types->entries);
-    as_vec_free(&types->slots);
-    as_vec_free(&types->names);
+    AS_FREE_VECS(types, entries, slots, names);
     for (unsigned i = 0; i < types->opened && i < AS_PY_MOST_FILES; i++)
         if (types->files[i].fd >= 0)
             close(types->files[i].fd);

@@ -214,7 +214,6 @@ bool as_go_find(const struct as_finder_input *in)
         visit_variables(&s, in->malloc->go_program, search_arenas);
     if (s.ok)
         tell(&s, in->malloc->go_program, first);
-    as_vec_free(&s.heap.arenas);
-    as_vec_free(&s.heap.stacks);
+    AS_FREE_VECS(&s.heap, arenas, stacks);
     return s.ok;
 }

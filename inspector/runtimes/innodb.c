@@ -269,7 +269,6 @@ bool as_innodb_find(const struct as_finder_input *in)
     bool ok = find_pool(&s);
     if (ok && s.pool.count > 0)
         ok = add_pool(&s) && (!search_variables(&s, &log) || add_log(&s, &log));
-    as_vec_free(&s.buffer);
-    as_vec_free(&s.pool);
+    AS_FREE_VECS(&s, buffer, pool);
     return ok;
 }

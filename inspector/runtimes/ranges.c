@@ -34,6 +34,5 @@ void as_ranges_clear(struct as_ranges *r)
 
 void as_ranges_free(struct as_ranges *r)
 {
-    as_vec_free(&r->starts);
-    as_vec_free(&r->ends);
+    AS_FREE_VECS(r, starts, ends);
 }

@@ -211,6 +211,5 @@ bool as_ruby_add_classes(struct as_ruby_classes *c, struct as_store *store, uint
 
 void as_ruby_classes_free(struct as_ruby_classes *c)
 {
-    as_vec_free(&c->pairs);
-    as_vec_free(&c->slots);
+    AS_FREE_VECS(c, pairs, slots);
 }

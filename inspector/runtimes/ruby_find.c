@@ -333,7 +333,6 @@ bool as_ruby_find(const struct as_finder_input *in)
     in->store->ruby_interpreter = as_interpreters_first(&in->malloc->interpreters, AS_INTERPRETER_RUBY);
     struct as_ruby ruby = {.present = in->store->ruby_interpreter != 0, .wants_kernel_pages = in->pages};
     bool ok = search(in->target, &ruby, in->err) && add_records(in->store, &ruby, in->err);
-    as_vec_free(&ruby.pages);
-    as_vec_free(&ruby.kernel_pages);
+    AS_FREE_VECS(&ruby, pages, kernel_pages);
     return ok;
 }

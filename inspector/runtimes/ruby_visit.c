@@ -287,8 +287,6 @@ bool as_ruby_visit(struct as_target *t, const struct as_store *store, const stru
     *visited = (struct as_visited){
         .known = v.known, .changed = v.changed, .collector_off = as_ruby_collector_is_off(t, store)};
     as_ruby_classes_free(&v.classes);
-    as_vec_free(&v.tables);
-    as_vec_free(&v.owners);
-    as_vec_free(&v.transient);
+    AS_FREE_VECS(&v, tables, owners, transient);
     return ok;
 }

@@ -107,8 +107,7 @@ void as_variable_words_read(struct as_variable_words *w, struct as_target *t,
 
 void as_variable_words_free(struct as_variable_words *w)
 {
-    as_vec_free(&w->found);
-    as_vec_free(&w->numbers);
+    AS_FREE_VECS(w, found, numbers);
     w->whole = false;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "snapshot/snapshot.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "ledger/builder.h"
 #include "ledger/ledger.h"
@@ -13,19 +14,11 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
     TEXT = 512,
 };
-
-static uint64_t now_of_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 // Walks every arena and counts it, and then the mmapped chunks.
 static bool walk(struct as_heaps *h, struct as_ledger_builder *b, const struct as_arena_hold *hold,
@@ -370,14 +363,14 @@ static bool attempt(struct as_target *t, struct prepared *p, const struct as_sna
     bool ok = as_stop_plan_catch(t, m, options, plan, err);
     if (ok)
         prove_libc_again(t, m, out);
-    out->meta.time_ns = now_of_clock(CLOCK_REALTIME);
-    uint64_t before = now_of_clock(CLOCK_MONOTONIC);
+    out->meta.time_ns = as_clock_ns(CLOCK_REALTIME);
+    uint64_t before = as_now_ns();
     bool stopped = t->stop.active;
     ok = ok && take(t, p, plan, chunks, options, out, err);
     as_target_resume(t);
     ok = ok && add_open_files(out, t, err);
     if (ok) {
-        out->meta.read_ns = now_of_clock(CLOCK_MONOTONIC) - before;
+        out->meta.read_ns = as_now_ns() - before;
         out->meta.pause_ns = plan->stood_ns + (stopped ? t->stop.duration_ns : 0);
         out->meta.mode = plan->mode;
         out->chunk_count = chunks ? chunks->count : 0;

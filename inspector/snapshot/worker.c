@@ -35,13 +35,8 @@ static void free_blocks(struct as_walk_log_block **blocks)
 
 void as_arena_job_free(struct as_arena_job *s)
 {
-    as_vec_free(&s->heaps.heaps);
-    as_vec_free(&s->heaps.spans);
-    as_vec_free(&s->heaps.faults);
-    as_vec_free(&s->heaps.tcache_candidates);
-    as_vec_free(&s->part.heaps);
-    as_vec_free(&s->part.own);
-    as_vec_free(&s->part.doubts);
+    AS_FREE_VECS(&s->heaps, heaps, spans, faults, tcache_candidates);
+    AS_FREE_VECS(&s->part, heaps, own, doubts);
 }
 
 bool as_worker_open(struct as_worker *w, struct as_target *t, const struct as_ledger_builder *like,

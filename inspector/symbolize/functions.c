@@ -73,6 +73,5 @@ const char *as_functions_at(const struct as_functions *f, uint64_t address)
 
 void as_functions_free(struct as_functions *f)
 {
-    as_vec_free(&f->list);
-    as_vec_free(&f->names);
+    AS_FREE_VECS(f, list, names);
 }

@@ -85,9 +85,7 @@ bool as_source_lines_open(struct as_source_lines *l, const struct as_elf *file, 
 void as_source_lines_close(struct as_source_lines *l)
 {
     as_debug_info_close(&l->info);
-    as_vec_free(&l->units);
-    as_vec_free(&l->functions);
-    as_vec_free(&l->read);
+    AS_FREE_VECS(l, units, functions, read);
 }
 
 static bool holds_functions(int tag)

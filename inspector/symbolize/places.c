@@ -187,10 +187,7 @@ void as_places_free(struct as_places *p)
             as_source_lines_close(&p->modules.items[i].lines);
         as_functions_free(&p->modules.items[i].functions);
     }
-    as_vec_free(&p->modules);
-    as_vec_free(&p->places);
-    as_vec_free(&p->found);
-    as_vec_free(&p->strings);
+    AS_FREE_VECS(p, modules, places, found, strings);
     as_number_map_free(&p->cache);
     as_functions_free(&p->jit);
     if (p->has_root && p->root >= 0)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 void as_close_fd(int *fd)
@@ -18,13 +17,6 @@ void as_close_fd(int *fd)
         close(*fd);
     *fd = -1;
     errno = saved;
-}
-
-uint64_t as_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 uint64_t as_parse_decimal(const char **text, const char *end)

@@ -3,6 +3,7 @@
 // used again for another process cannot fool us. Internal to target/.
 #pragma once
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/vec.h"
 
@@ -69,9 +70,6 @@ void as_lines_close(struct as_lines *lines);
 // Decimal and hexadecimal numbers; they move *text behind the digits and stop at `end`. Overflow yields UINT64_MAX.
 uint64_t as_parse_decimal(const char **text, const char *end);
 uint64_t as_parse_hex(const char **text, const char *end);
-
-// The monotonic clock, nanoseconds.
-uint64_t as_now_ns(void);
 
 // Closes the file descriptor in *fd if there is one (for __attribute__((cleanup))); keeps errno.
 void as_close_fd(int *fd);

@@ -280,13 +280,7 @@ void as_trace_close(struct as_trace *r)
         as_memory_unmap(r->cursors[i].words, PAYLOAD);
     as_memory_unmap(r->cursors, AS_TRACE_MOST_THREADS * sizeof *r->cursors);
     r->cursors = NULL;
-    as_vec_free(&r->places);
-    as_vec_free(&r->modules);
-    as_vec_free(&r->contexts);
-    as_vec_free(&r->stacks);
-    as_vec_free(&r->functions);
-    as_vec_free(&r->interpreters);
-    as_vec_free(&r->texts);
+    AS_FREE_VECS(r, places, modules, contexts, stacks, functions, interpreters, texts);
     if (r->file >= 0)
         close(r->file);
     r->file = -1;

@@ -2,6 +2,7 @@
 // The protocol (nptl/lowlevellock.c, sysdeps/nptl/lowlevellock.h, the same from 2.17 to 2.44): 0 free, 1 taken, 2 taken and
 // somebody may wait. Taking it: 0 to 1, else exchange with 2 until it was 0, waiting on 2. Giving it back: exchange with 0, and
 // wake one if it was 2. All waits are private to the process.
+#include "base/clock.h"
 #include "trim/trim.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FREE = 0, TAKEN = 1, CONTENDED = 2, SECOND = 1000000000 };
+enum { FREE = 0, TAKEN = 1, CONTENDED = 2 };
 
 static uint32_t *word_of(uint64_t arena, int32_t mutex_offset)
 {
@@ -27,7 +28,7 @@ bool as_arena_lock(uint64_t arena, int32_t mutex_offset, uint64_t deadline_ns)
     if (seen != TAKEN && seen != CONTENDED)
         return false; // not a lock: nothing is written to it
     // FUTEX_WAIT_BITSET takes a point in time, on the monotonic clock, where FUTEX_WAIT takes a duration.
-    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / SECOND), .tv_nsec = (long)(deadline_ns % SECOND)};
+    struct timespec deadline = as_time_of(deadline_ns);
     while (__atomic_exchange_n(word, CONTENDED, __ATOMIC_ACQUIRE) != FREE) {
         long done = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, CONTENDED, &deadline, NULL,
                             FUTEX_BITSET_MATCH_ANY);

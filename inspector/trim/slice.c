@@ -152,7 +152,6 @@ void as_trim_slice_end(struct as_trim_pass *p)
     // The woken thread needs some time to take the lock. Half of the time is for the others.
     if (awaited && p->slice != UINT64_MAX) {
         uint64_t rest = held > REST_LEAST_NS ? held : REST_LEAST_NS;
-        struct timespec pause = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};
-        nanosleep(&pause, NULL);
+        as_sleep_ns(rest);
     }
 }

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SLICES = 4, // of the time that a lock may be held for: the rest is for what cannot be foreseen
@@ -32,19 +31,9 @@ static void note(struct as_trim_outcome *out, const char *format, ...)
     va_end(arguments);
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void pass_free(struct as_trim_pass *p)
 {
-    as_vec_free(&p->memory);
-    as_vec_free(&p->regions);
-    as_vec_free(&p->pages);
-    as_vec_free(&p->fast);
+    AS_FREE_VECS(p, memory, regions, pages, fast);
 }
 
 // Does one thing to the whole arena, in as many slices as it takes.
@@ -198,7 +187,7 @@ static bool passes_begin(struct passes *all, struct as_target *self, const struc
                          const struct as_trim_request *request, struct as_trim_outcome *out, struct as_error *err)
 {
     *out = (struct as_trim_outcome){0};
-    *all = (struct passes){.began = as_now_ns(), .cpu = thread_cpu_ns()};
+    *all = (struct passes){.began = as_now_ns(), .cpu = as_clock_ns(CLOCK_THREAD_CPUTIME_ID)};
     return list_arenas(all, self, m, request, out, err);
 }
 
@@ -207,7 +196,7 @@ static void passes_end(struct passes *all, const struct as_target *self, struct 
     if (self->residency.note && out->arenas.count > 0)
         note(out, "%s", self->residency.note);
     out->elapsed_ns = as_now_ns() - all->began;
-    out->cpu_ns = thread_cpu_ns() - all->cpu;
+    out->cpu_ns = as_clock_ns(CLOCK_THREAD_CPUTIME_ID) - all->cpu;
     for (size_t i = 0; i < all->items.count; i++)
         pass_free(&all->items.items[i]);
     as_vec_free(&all->items);

@@ -270,9 +270,7 @@ bool as_unwind_table_make(struct as_unwind_table *table, const struct as_unwind_
         ok = finish_table(&making, table);
     }
     as_memory_unmap(making.slots, SLOTS * sizeof *making.slots);
-    as_vec_free(&making.offsets);
-    as_vec_free(&making.of);
-    as_vec_free(&making.rules);
+    AS_FREE_VECS(&making, offsets, of, rules);
     as_vec_free(&found);
     return ok;
 }

@@ -14,7 +14,6 @@
 #include "target/procfs.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define DEFAULT_DUMPS "arenascope.dumps"
 #define SECOND UINT64_C(1000000000)
@@ -252,13 +251,6 @@ static void take_dump(void)
     as_dump_close(&w);
 }
 
-static uint64_t thread_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
-
 int as_dump_at_run(void)
 {
     uint64_t now = as_now_ns();
@@ -271,9 +263,9 @@ int as_dump_at_run(void)
         own.next_poll = now + SECOND;
     }
     if (due) {
-        uint64_t before = thread_ns();
+        uint64_t before = as_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         take_dump();
-        uint64_t rest = (thread_ns() - before) * SHARE;
+        uint64_t rest = (as_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) * SHARE;
         now = as_now_ns();
         own.next_check = now + (rest > own.wish.every ? rest : own.wish.every);
         own.next_poll = now + (rest > SECOND ? rest : SECOND);

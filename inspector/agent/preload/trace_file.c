@@ -5,15 +5,15 @@
 #include "agent/log.h"
 #include "agent/preload/preloaded.h"
 #include "agent/thread.h"
+#include "base/clock.h"
 #include "recorder/recorder.h"
 
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { NAMES = 100, PATIENCE_SECONDS = 10, WAKE_MS = 100, WAKES_ALONE = 20 };
+enum { NAMES = 100, PATIENCE_SECONDS = 10, WAKE_NS = 100000000, WAKES_ALONE = 20 };
 enum { STARTING, WRITING, FAILED, ENDED };
 
 static struct {
@@ -61,31 +61,24 @@ static int create(void)
     return file;
 }
 
-static uint64_t milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 // False: the file takes no more.
 static bool write_until_the_end(int proc)
 {
-    uint64_t next = milliseconds() + WAKE_MS;
+    uint64_t next = as_now_ns() + WAKE_NS;
     for (uint64_t wakes = 0;;) {
         bool stop = atomic_load(&trace.stop);
-        bool wake = stop || milliseconds() >= next;
+        bool wake = stop || as_now_ns() >= next;
         if (!as_recorder_drain(wake))
             return false;
         if (stop)
             return true;
         if (wake) {
-            next = milliseconds() + WAKE_MS;
+            next = as_now_ns() + WAKE_NS;
             wakes++;
             if (wakes % WAKES_ALONE == 0 && as_agent_is_alone(proc))
                 atomic_store(&trace.stop, true);
         }
-        as_recorder_buffers_wait((uint64_t)WAKE_MS * 1000000);
+        as_recorder_buffers_wait(WAKE_NS);
     }
 }
 

@@ -78,8 +78,7 @@ bool as_mappings_left_open(struct as_mappings_left *m, const struct as_view *v, 
 
 void as_mappings_left_close(struct as_mappings_left *m)
 {
-    as_vec_free(&m->runtimes);
-    as_vec_free(&m->left);
+    AS_FREE_VECS(m, runtimes, left);
 }
 
 int as_mapping_row(const struct as_mapping_record *m)

@@ -2,7 +2,6 @@
 // What the summary says of the threads' stacks: how much of them calls have left that returned, and which are the largest.
 #include "cli/json.h"
 #include "cli/summary/summary.h"
-#include "ledger/ledger.h"
 
 void as_summary_stacks(struct as_json *j, const struct as_view *v)
 {

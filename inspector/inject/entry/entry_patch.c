@@ -73,7 +73,7 @@ static size_t let_out(struct as_process *p, const struct as_entry_page *page, pi
             as_process_let_run(tracee);
     }
     if (count > 0)
-        nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
+        as_sleep_ns(ROUND_NS);
     return count;
 }
 
@@ -91,7 +91,7 @@ static bool is_worth_trying(const struct as_process *p, const struct as_error *e
 {
     if (err->code != AS_DENIED || as_now_ns() >= deadline || !as_process_alive(p))
         return false;
-    nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
+    as_sleep_ns(BETWEEN_NS);
     return true;
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static size_t core_read(struct as_target *t, uint64_t address, void *buffer, size_t length)
 {
@@ -43,11 +42,6 @@ static uint64_t core_missing_until(struct as_target *t, uint64_t address)
         return m ? m->end : address;
     }
     return address - s->start >= as_core_stored(c, s) ? s->end : address;
-}
-
-static uint64_t to_ns(struct timespec time)
-{
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 // Does the file begin with the very page that the core has of it? 1 yes, 0 no, -1 the core has none.
@@ -86,7 +80,7 @@ static int core_open_file(struct as_target *t, const struct as_mapping *m, struc
         return -1;
     }
     int same = same_first_page(c, m, fd);
-    if (same == 0 || (same < 0 && to_ns(stat.st_ctim) > c->mtime_ns)) {
+    if (same == 0 || (same < 0 && as_ns_of(stat.st_ctim) > c->mtime_ns)) {
         as_fail(err, AS_NO_TARGET,
                 "%s on this machine is not the file that the process of the core had mapped: it is %s", path,
                 same == 0 ? "another build" : "newer than the core");
@@ -101,12 +95,8 @@ static void core_close(struct as_target *t)
 {
     struct as_core *c = as_core_of(t);
     as_close_fd(&c->fd);
-    as_vec_free(&c->segments);
-    as_vec_free(&c->files);
-    as_vec_free(&c->scratch);
-    as_vec_free(&t->mappings);
-    as_vec_free(&t->threads);
-    as_vec_free(&t->strings);
+    AS_FREE_VECS(c, segments, files, scratch);
+    AS_FREE_VECS(t, mappings, threads, strings);
     munmap(c, sizeof *c);
 }
 
@@ -130,7 +120,7 @@ static bool open_file(struct as_core *c, const char *path, struct as_error *err)
         return as_fail(err, AS_BAD_INPUT, "this is not a regular file: save the core to one (holes are needed)");
     c->file_size = (uint64_t)stat.st_size;
     c->block_size = stat.st_blksize > 0 ? (uint64_t)stat.st_blksize : 0;
-    c->mtime_ns = to_ns(stat.st_mtim);
+    c->mtime_ns = as_ns_of(stat.st_mtim);
     return true;
 }
 

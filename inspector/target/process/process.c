@@ -239,13 +239,8 @@ void as_process_close(struct as_target *t)
     as_close_fd(&p->pagemap_fd);
     as_close_fd(&p->kpageflags_fd);
     as_process_forget_swap_room(p);
-    as_vec_free(&p->tracees);
-    as_vec_free(&p->tids);
-    as_vec_free(&p->dev_tmpfs);
-    as_vec_free(&p->occupied);
-    as_vec_free(&t->mappings);
-    as_vec_free(&t->threads);
-    as_vec_free(&t->strings);
+    AS_FREE_VECS(p, tracees, tids, dev_tmpfs, occupied);
+    AS_FREE_VECS(t, mappings, threads, strings);
     if (p->reads != &p->own_reads)
         munmap(p->reads, sizeof *p->reads);
     munmap(p, sizeof *p);
@@ -416,7 +411,7 @@ struct as_target *as_target_open_process(pid_t pid, struct as_error *err)
     if (!check_proc(err))
         return NULL;
     while (!(p = open_once(pid, err)) && err->code == AS_TARGET_GONE && as_process_runs(pid) && as_now_ns() < deadline)
-        nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+        as_sleep_ns(AGAIN_NS);
     if (p)
         as_target_may_fetch(&p->base);
     return p ? &p->base : NULL;

@@ -122,7 +122,7 @@ static bool ask_again(size_t count, void **addresses, int *status, const uint8_t
             left[many++] = addresses[i];
     if (many == 0)
         return false;
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    as_sleep_ns(1000000);
     if (syscall(SYS_move_pages, 0, many, left, NULL, nodes, 0) != 0)
         return false;
     for (size_t i = count; i-- > 0;)

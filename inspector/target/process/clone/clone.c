@@ -43,9 +43,8 @@ static void wait_ms(struct as_process *p, long ms)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     for (uint64_t end = as_now_ns() + (uint64_t)ms * 1000000, now; (now = as_now_ns()) < end; as_restart_serve(p)) {
-        uint64_t left = end - now;
-        sigtimedwait(&child, NULL,
-                     &(struct timespec){.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)});
+        const struct timespec left = as_time_of(end - now);
+        sigtimedwait(&child, NULL, &left);
     }
 }
 

@@ -54,11 +54,6 @@ struct watched {
     int socket;
 };
 
-static void wait_shortly(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-}
-
 static bool is_closed(const struct watched *w)
 {
     struct pollfd other = {.fd = w->socket, .events = POLLIN};
@@ -76,7 +71,7 @@ static bool is_stopped(pid_t pid)
 static bool await_reads(const struct watched *w, uint64_t for_ms)
 {
     uint64_t deadline = as_now_ns() + for_ms * 1000000;
-    for (;; wait_shortly()) {
+    for (;; as_sleep_ns(NAP_NS)) {
         if (!as_reads_pending(w->reads) || is_closed(w) || is_stopped(w->inspector))
             return true;
         if (as_now_ns() > deadline)
@@ -111,7 +106,7 @@ static void free_memory(const struct watched *w)
         syscall(SYS_pidfd_send_signal, w->inspector_fd, SIGKILL, NULL, 0);
     uint64_t deadline = as_now_ns() + HELD_MS * UINT64_C(1000000);
     while (is_held(w) && as_now_ns() < deadline)
-        wait_shortly();
+        as_sleep_ns(NAP_NS);
 }
 
 static void give_up(const struct watched *w)

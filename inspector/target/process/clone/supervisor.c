@@ -159,7 +159,7 @@ static bool catch_and_clone(struct as_process *p, const struct as_critical *crit
         as_process_resume(&p->base);
         if (ok || !made->signalled || attempts == MOST_ATTEMPTS)
             return ok;
-        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
+        as_sleep_ns(BETWEEN_NS);
         as_restart_serve(p);
         ok = as_process_catch_again(p, critical, err);
     }

@@ -79,8 +79,7 @@ static bool take_counts(struct as_mapping *m, const struct as_mapping *counted)
 
 static void end(struct as_counting *c)
 {
-    as_vec_free(&c->scratch.base.mappings);
-    as_vec_free(&c->scratch.base.strings);
+    AS_FREE_VECS(&c->scratch.base, mappings, strings);
     munmap(c, sizeof *c);
 }
 

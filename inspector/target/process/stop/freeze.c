@@ -38,8 +38,7 @@ static void pause_a_little(unsigned round)
         sched_yield();
         return;
     }
-    long ns = round < 100 ? 20000 : 1000000;
-    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+    as_sleep_ns(round < 100 ? 20000 : 1000000);
 }
 
 static char thread_state(const struct as_process *p, pid_t tid)

@@ -118,7 +118,7 @@ static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
         if ((all || tracee->inside) && !tracee->group_stopped)
             as_process_let_run(tracee);
     }
-    nanosleep(&(struct timespec){.tv_nsec = slice_ns}, NULL);
+    as_sleep_ns(slice_ns);
 }
 
 // All stand still. Lets those run that must, until nobody is inside and no lock is held, or the time is up.

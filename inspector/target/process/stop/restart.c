@@ -374,7 +374,7 @@ bool as_restart_serve_until(struct as_process *p, int socket, uint64_t due_ns)
         as_restart_serve(p);
         uint64_t now = as_now_ns();
         uint64_t left = due_ns > now ? due_ns - now : 0;
-        struct timespec limit = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        struct timespec limit = as_time_of(left);
         int ready = ppoll(others, 2, due_ns == 0 ? NULL : &limit, NULL);
         if (ready <= 0 ? ready == 0 || errno != EINTR : others[0].revents != 0)
             return ready > 0;
