@@ -3,6 +3,7 @@
 // loop over its chunk headers with software prefetch (the limit), our walk of the same heap, the following of its fastbins'
 // lists, and all that comes before a walk (arenas, threads, the tcaches' lists, mmapped chunks); then the numbers of chunks and
 // of those on lists.
+#include "base/clock.h"
 #include "libc/libc.h"
 #include "malloc/find.h"
 #include "malloc/walk.h"
@@ -11,18 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 7, AHEAD = 8192 };
 // libdw allocates, in the very heap that we walk.
 enum { NO_DWARF = AS_LAYOUT_ANY & ~(1u << AS_LAYOUT_DWARF) };
-
-static uint64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void fill(size_t bytes, size_t mean)
 {
@@ -108,24 +101,24 @@ int main(int argc, char **argv)
     struct as_fastbin_candidates candidates = {0};
     as_address_vec members = {0};
     for (int round = 0; round < ROUNDS; round++) {
-        uint64_t before = now();
+        uint64_t before = as_now_ns();
         sums[0] += bare(&h.heaps.items[main_heap], h.arenas.items[0].top, &chunks);
-        uint64_t between = now();
+        uint64_t between = as_now_ns();
         struct counter c = {.sink = {.chunks = count}};
         uint64_t torn = 0;
         h.arenas.items[0].bin_sums = (struct as_bin_sums){0};
         as_fastbin_candidates_begin(&candidates, &h, 0);
         if (!as_walk_heap(&h, main_heap, &w, &c.sink, &candidates, &torn) || torn != 0)
             return 1;
-        uint64_t walked = now();
+        uint64_t walked = as_now_ns();
         members.count = 0;
         if (!as_fastbin_members_resolve(&h.arenas.items[0], &candidates, &members, NULL, NULL, &err))
             return 1;
-        uint64_t followed = now();
+        uint64_t followed = as_now_ns();
         struct as_heaps again;
         if (!as_heaps_find(t, &m, NULL, &again, &err))
             return 1;
-        uint64_t found = now();
+        uint64_t found = as_now_ns();
         sums[1] += c.free_bytes;
         if (round > 0) // the first one also pays for the memory that the others use again
             printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %zu\n", between - before,

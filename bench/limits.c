@@ -3,6 +3,8 @@
 // writable private memory through process_vm_readv into one buffer of 1 MiB that is reused, and prints the bytes and the
 // nanoseconds; `limits read PID START-END...` (hexadecimal) only what lies there. What is not resident (stacks, mostly) would be copied
 // from the kernel's page of zeros, which is no work.
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -10,17 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BUFFER = 1 << 20, ENTRIES = 4096 };
-
-static uint64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 struct range {
     uint64_t start, end;
@@ -116,7 +110,7 @@ int main(int argc, char **argv)
         return 1;
     memset(buffer, 1, BUFFER);
     uint64_t bytes = 0;
-    uint64_t before = now();
+    uint64_t before = as_now_ns();
     for (size_t i = 0; i < ranges.count; i++) {
         for (uint64_t at = ranges.items[i].start; at < ranges.items[i].end;) {
             uint64_t left = ranges.items[i].end - at;
@@ -130,7 +124,7 @@ int main(int argc, char **argv)
             bytes += (uint64_t)got;
         }
     }
-    uint64_t spent = now() - before;
+    uint64_t spent = as_now_ns() - before;
     free(ranges.items);
     free(buffer);
     printf("%" PRIu64 " %" PRIu64 "\n", bytes, spent);

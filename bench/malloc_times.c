@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // How long each malloc takes: prints the median, the 99th and the 99.9th percentile and the mean, in nanoseconds. 4,096
 // blocks of 16 to 1,024 bytes live, allocated from stacks of 8 to 40 frames. The clock's own time is in all figures.
+#include "base/clock.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { LIVE = 4096, ROUNDS = 2000000, BUCKETS = 100000, DEPTHS = 32, LEAST = 8 };
 
@@ -21,13 +22,6 @@ static uint64_t now(void)
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
     return value;
 #endif
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than LEAST + DEPTHS
@@ -57,7 +51,7 @@ static unsigned long percentile(double share)
 int main(void)
 {
     uint64_t random = 1;
-    uint64_t start_ns = clock_ns();
+    uint64_t start_ns = as_now_ns();
     uint64_t start = now();
     for (unsigned i = 0; i < ROUNDS; i++) {
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -65,7 +59,7 @@ int main(void)
         free(blocks[at]);
         blocks[at] = allocate(LEAST + (random >> 52 & (DEPTHS - 1)), 16 + (random >> 30 & 1023));
     }
-    double tick = (double)(clock_ns() - start_ns) / (double)(now() - start);
+    double tick = (double)(as_now_ns() - start_ns) / (double)(now() - start);
     printf("%.1f %.1f %.1f %.1f\n", (double)percentile(0.5) * tick, (double)percentile(0.99) * tick,
            (double)percentile(0.999) * tick, (double)ticks / ROUNDS * tick);
     return 0;

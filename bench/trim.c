@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What a trim costs those who go on using malloc meanwhile: fills the heap, frees nearly all of it in small pieces, and lets
-// threads allocate and free, each call timed, first alone and then while another thread trims.
+// threads allocate and free, each call timed while another thread trims.
 // Usage: trim MEGABYTES THREADS none|malloc_trim|plain|deep HOLD_NS; one line of JSON on stdout.
 #include "trim/trim.h"
+
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -11,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -31,7 +32,7 @@ struct histogram {
 struct worker {
     pthread_t thread;
     uint64_t random;
-    struct histogram before, during;
+    struct histogram during;
     void *live[LIVE];
 };
 
@@ -40,13 +41,6 @@ static unsigned thread_count;
 static uint64_t bytes_each;
 static pthread_barrier_t filled;
 static atomic_int phase; // 0: alone, 1: a trim goes on, 2: end
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t roll(struct worker *w)
 {
@@ -109,21 +103,21 @@ static void step(struct worker *w)
     // Half of the sizes are larger than a tcache takes: these calls take the arena's lock.
     size_t size = roll(w) % 2 ? 16 + roll(w) % 1000 : 1100 + roll(w) % 8000;
     int during = atomic_load_explicit(&phase, memory_order_relaxed);
-    uint64_t t0 = now_ns(CLOCK_MONOTONIC);
+    uint64_t t0 = as_now_ns();
     void *old = *live;
     free(old);
-    uint64_t t1 = now_ns(CLOCK_MONOTONIC);
+    uint64_t t1 = as_now_ns();
     *live = malloc(size);
-    uint64_t t2 = now_ns(CLOCK_MONOTONIC);
+    uint64_t t2 = as_now_ns();
     if (!*live)
         abort();
     memset(*live, 1, size);
     // A call belongs to the trim if that began before the call ended.
-    struct histogram *h =
-        during == 1 || atomic_load_explicit(&phase, memory_order_relaxed) == 1 ? &w->during : &w->before;
+    if (during != 1 && atomic_load_explicit(&phase, memory_order_relaxed) != 1)
+        return;
     if (old)
-        note(h, t1 - t0);
-    note(h, t2 - t1);
+        note(&w->during, t1 - t0);
+    note(&w->during, t2 - t1);
 }
 
 static void *work(void *argument)
@@ -151,24 +145,15 @@ static uint64_t anonymous(void)
     return (uint64_t)kb << 10;
 }
 
-static void report(const char *name, const struct histogram *h)
+static uint64_t p99_99_ns(const struct histogram *h)
 {
-    uint64_t total = 0;
+    uint64_t total = 0, below = 0;
     for (unsigned i = 0; i < BUCKETS; i++)
         total += h->count[i];
-    printf("\"%s\": {\"calls\": %" PRIu64 ", \"worst_ns\": %" PRIu64, name, total, h->worst);
-    static const struct {
-        const char *name;
-        double share;
-    } marks[] = {{"p50_ns", 0.5}, {"p99_ns", 0.99}, {"p99_9_ns", 0.999}, {"p99_99_ns", 0.9999}};
-    for (unsigned m = 0; m < 4; m++) {
-        uint64_t below = 0;
-        unsigned i = 0;
-        while (i < BUCKETS - 1 && (double)(below += h->count[i]) < marks[m].share * (double)total)
-            i++;
-        printf(", \"%s\": %" PRIu64, marks[m].name, ns_of(i));
-    }
-    printf("}, ");
+    unsigned i = 0;
+    while (i < BUCKETS - 1 && (double)(below += h->count[i]) < 0.9999 * (double)total)
+        i++;
+    return ns_of(i);
 }
 
 static void merge(struct histogram *into, const struct histogram *h)
@@ -206,8 +191,8 @@ int main(int argc, char **argv)
     sleep(2);
     uint64_t before = anonymous();
     struct as_trim_outcome out = {0};
-    uint64_t cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t began = now_ns(CLOCK_MONOTONIC);
+    uint64_t cpu = as_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t began = as_now_ns();
     phase = 1;
     bool ok = true;
     if (strcmp(mode, "none") == 0)
@@ -219,32 +204,26 @@ int main(int argc, char **argv)
         ok = self && as_trim_run(self, &m, &request, &out, &err);
         as_target_close(self);
     }
-    uint64_t elapsed = now_ns(CLOCK_MONOTONIC) - began;
-    cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    uint64_t elapsed = as_now_ns() - began;
+    cpu = as_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     phase = 2;
     uint64_t after = anonymous();
-    static struct histogram alone, during;
+    static struct histogram during;
     for (unsigned i = 0; i < thread_count; i++) {
         pthread_join(workers[i].thread, NULL);
-        merge(&alone, &workers[i].before);
         merge(&during, &workers[i].during);
     }
     if (!ok) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    uint64_t returned = 0;
     uint64_t hold = 0;
-    for (size_t i = 0; i < out.arenas.count; i++) {
-        returned += out.arenas.items[i].returned;
+    for (size_t i = 0; i < out.arenas.count; i++)
         hold = out.arenas.items[i].longest_hold_ns > hold ? out.arenas.items[i].longest_hold_ns : hold;
-    }
-    printf("{");
-    report("alone", &alone);
-    report("during", &during);
-    printf("\"anonymous_before\": %" PRIu64 ", \"anonymous_after\": %" PRIu64 ", \"returned\": %" PRIu64
-           ", \"elapsed_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 ", \"longest_hold_ns\": %" PRIu64 "}\n",
-           before, after, returned, elapsed, cpu, hold);
+    printf("{\"p99_99_ns\": %" PRIu64 ", \"worst_ns\": %" PRIu64 ", \"anonymous_before\": %" PRIu64
+           ", \"anonymous_after\": %" PRIu64 ", \"elapsed_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64
+           ", \"longest_hold_ns\": %" PRIu64 "}\n",
+           p99_99_ns(&during), during.worst, before, after, elapsed, cpu, hold);
     as_trim_free(&out);
     as_malloc_free(&m);
     return 0;

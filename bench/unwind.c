@@ -2,6 +2,7 @@
 // The tables of the libraries that the arguments name and of what they need: made, and taken from the cache in a new directory; then
 // a stack of 36 frames, unwound by them and by glibc. A line for each of 20 runs: rows, then nanoseconds of the four.
 #include "unwind/unwind.h"
+#include "base/clock.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -16,13 +17,6 @@ static struct as_unwind_modules *modules;
 static struct as_unwind_cache *rules;
 static uintptr_t end;
 static double ours, glibcs;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 static __attribute__((noinline)) size_t unwind_here(void)
 {
@@ -44,22 +38,22 @@ static __attribute__((noinline)) int deep(int depth) // NOLINT(misc-no-recursion
     }
     if (unwind_here() != FRAMES)
         fprintf(stderr, "unwind: %zu frames, not %d\n", unwind_here(), FRAMES);
-    double start = now();
+    double start = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < TURNS; i++)
         unwind_here();
-    double middle = now();
+    double middle = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < TURNS; i++)
         backtrace(addresses, FRAMES);
-    glibcs = (now() - middle) / TURNS;
+    glibcs = (as_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - middle) / TURNS;
     ours = (middle - start) / TURNS;
     return 0;
 }
 
 static double load(const char *directory, uint64_t *rows)
 {
-    double start = now();
+    double start = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     struct as_unwind_modules *loaded = as_unwind_modules_load(NULL, directory);
-    double took = now() - start;
+    double took = as_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
     *rows = 0;
     for (size_t i = 0; loaded && i < loaded->count; i++)
         *rows += loaded->items[i].table.head ? loaded->items[i].table.head->rows : 0;
