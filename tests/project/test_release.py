@@ -105,6 +105,24 @@ def asked(program: Path | str, *words: str | int | Path, **environment: str) -> 
     return done.stdout
 
 
+@pytest.mark.parametrize("arch", MACHINES)
+def test_what_ends_the_static_program_is_called_by_nothing(arch: str) -> None:
+    """The link defines two functions as abort(): libpng's reader and its dates call them, and we call neither."""
+
+    def callers(folder: Path, pattern: str) -> set[tuple[str, str]]:
+        archives = sorted(map(str, folder.rglob("*.a")))
+        command = [debian.tool("nm", arch), "--print-file-name", "--undefined-only", *archives]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = re.findall(r"^(.*):([^:]+):\s+U (\S+)$", listed, re.MULTILINE)
+        return {(Path(archive).name, name) for archive, _, name in found if re.fullmatch(pattern, name)}
+
+    libraries = callers(ROOT / f".cache/static-libraries/{arch}", "gmtime|png_destroy_read_struct")
+    assert {archive for archive, _ in libraries} <= {"libpng.a", "libpng16.a"}
+    ours = {name for _, name in callers(ROOT / f"build-static-{arch}/inspector", r"gmtime|png_\w+")}
+    assert "png_write_row" in ours
+    assert not [name for name in ours if re.search("gmtime|read|image|convert", name)]
+
+
 def test_the_static_program_knows_what_the_dynamic_one_knows(
     dist: Path, arenadump: harness.Arenadump, typed: int, tmp_path: Path
 ) -> None:
