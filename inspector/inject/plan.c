@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // glibc's internal flag that __libc_dlopen_mode wants from callers outside of libc (include/dlfcn.h).
 static const uint64_t INTERNAL_DLOPEN = 0x80000000;
