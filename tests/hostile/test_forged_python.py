@@ -32,7 +32,7 @@ def test_what_is_not_pymallocs_is_not_believed(kind: str, arenadump: harness.Are
     assert sum(rows) == int(dump.meta["rss"])
 
 
-@pytest.mark.parametrize("kind", ["true", "late"])
+@pytest.mark.parametrize("kind", ["true", "late", "copy"])
 def test_what_is_as_pymalloc_has_it_is_found(kind: str, arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """Else the tests above could not fail."""
     with forged(kind, tmp_path) as pid:

@@ -3,6 +3,7 @@
 // it under the name python3.
 //   true      one arena as pymalloc has it: what must be found
 //   late      the same, at the end of a table whose other elements lost their arenas: what must be found, too
+//   copy      the same in a table that ends with its first group; zeros follow, and a copy of it: what must be found, too
 //   lies      the true one, but a pool has more blocks in use than it has room for
 //   counts    the same, but the table says two more empty pools than there are
 //   overlap   two tables whose arenas overlap by half
@@ -28,7 +29,16 @@
 // What tells a program of CPython's that exports nothing.
 static char runtime[16] __attribute__((section(".PyRuntime"), used)) = {1};
 
-enum { POOL = 16384, ARENA = 1 << 20, POOLS = 64, HEADER = 48, ELEMENTS = 65536, WORDS = 1 << 19, TABLES = 64 };
+enum {
+    POOL = 16384,
+    ARENA = 1 << 20,
+    POOLS = 64,
+    HEADER = 48,
+    ELEMENTS = 65536,
+    WORDS = 1 << 19,
+    TABLES = 64,
+    GROUP = 16
+};
 
 struct arena_object {
     uint64_t address, pool_address;
@@ -186,6 +196,11 @@ int main(int argc, char **argv)
     variables[0] = table;
     uint32_t index = strcmp(kind, "late") == 0 ? 31 : 0;
     lay_out(table, index, arena, strcmp(kind, "lies") == 0 ? (POOL - HEADER) / 32 + 1 : 100);
+    if (strcmp(kind, "copy") == 0) {
+        table[GROUP - 1].next = 0;
+        memset(&table[GROUP], 0, GROUP * sizeof *table);
+        memcpy(&table[2 * GROUP], table, GROUP * sizeof *table);
+    }
     if (strcmp(kind, "counts") == 0)
         table[0].free_pools = 2;
     if (strcmp(kind, "overlap") == 0) {
