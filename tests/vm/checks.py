@@ -66,6 +66,7 @@ CHECKS = (
             "agent/test_agent_policy.py": ("policy_trims", "control_socket_answers"),
         },
     ),
+    Check("rights", {"inspector/test_yama.py": ("",)}),
     Check("residency", {"inspector/test_pressure.py": ("page_map", "parent_and_child", "worker")}),
     # Emulated, a snapshot by a Python command takes half a minute: few, of a small process.
     Check(
