@@ -148,6 +148,21 @@ static void report_baseline(const struct as_error *err)
                 err->text);
 }
 
+// What was recorded is worth more than the graph.
+static bool write_dump(const struct as_options *o, const struct as_profile_baseline *baseline, struct as_error *err)
+{
+    bool ok = as_dump_profile(o, baseline, err);
+    if (ok || !o->graph || err->code != AS_NO_MEMORY)
+        return ok;
+    const struct as_error why = *err;
+    struct as_options less = *o;
+    less.graph = false;
+    ok = as_dump_profile(&less, baseline, err);
+    if (ok)
+        fprintf(stderr, "arenadump: the dump has no types and no owners: %s\n", why.text);
+    return ok;
+}
+
 static bool record(const struct as_options *o, const struct as_client *agent, struct as_target *t, struct as_error *err)
 {
     struct listening l;
@@ -169,9 +184,9 @@ static bool record(const struct as_options *o, const struct as_client *agent, st
     ok = ok && wait_for_end(agent, o, &l, &abandoned, err);
     stop_listening(&l);
     // While it goes on: of places that are used again afterwards nobody would know.
-    ok = ok && (abandoned || as_dump_profile(o, based ? &baseline : NULL, err));
+    ok = ok && (abandoned || write_dump(o, based ? &baseline : NULL, err));
     if (based)
-        as_vec_free(&baseline.sizes);
+        as_profile_baseline_free(&baseline);
     ok = as_entry_guard_end(&guard, t, page, ok ? err : &late) && ok;
     ok = ok && as_load_recorder_end(agent, &page, err);
     if (ok && abandoned) // last: perhaps nobody reads standard error any more either

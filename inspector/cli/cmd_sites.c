@@ -82,6 +82,31 @@ static void put_site(struct as_json *j, const struct as_view *v, uint64_t site, 
     as_json_object_end(j);
 }
 
+static void put_type(struct as_json *j, const struct as_view *v, const struct as_profile_type_record *type)
+{
+    const char *name = as_view_string(v, type->name);
+    as_json_object(j, NULL);
+    as_json_string(j, "type", *name ? name : NULL);
+    as_json_bool(j, "others", type->flags & AS_GRAPH_OTHERS);
+    as_json_counts(j, "before", type->before_count, type->before_bytes);
+    as_json_counts(j, "after", type->after_count, type->after_bytes);
+    as_json_number(j, "recorded", type->recorded);
+    as_json_object_end(j);
+}
+
+// null: not known.
+static void put_types(struct as_json *j, const struct as_view *v)
+{
+    if (v->profile->types_exact == AS_UNKNOWN) {
+        as_json_null(j, "types");
+        return;
+    }
+    as_json_array(j, "types");
+    for (uint64_t i = 0; i < v->profile_type_count; i++)
+        put_type(j, v, &v->profile_types[i]);
+    as_json_array_end(j);
+}
+
 // What grew since a walk when the profile began; null: there was none.
 static void put_growth(struct as_json *j, const struct as_view *v)
 {
@@ -96,6 +121,8 @@ static void put_growth(struct as_json *j, const struct as_view *v)
     for (uint64_t i = 0; i < v->profile_size_count; i++)
         AS_JSON_OBJECT(j, NULL, &v->profile_sizes[i], size, before, after, recorded);
     as_json_array_end(j);
+    as_json_bool(j, "types_exact", v->profile->types_exact == 1);
+    put_types(j, v);
     as_json_object_end(j);
 }
 

@@ -92,7 +92,8 @@ static const struct command commands[] = {
      "  --until-eof: the profile also ends with standard input; no dump is written\n"
      "  then. --entry: patches the entry of malloc and its kin (x86-64), so that calls\n"
      "  through copied pointers are seen. --stop: ends any profile in the process.\n"
-     "  --chunks, --objects, --graph: as for dump. --force, --timeout: as for inject.\n"},
+     "  --chunks, --objects, --graph: as for dump; --graph: what grew by type, too.\n"
+     "  --force, --timeout: as for inject.\n"},
     {"trace", as_cmd_trace, AS_OPTION_JSON | AS_OPTION_EVENTS, "what the trace of a process says",
      "arenadump trace FILE [--json | --events]\n"
      "  Prints what the trace of a process says (arenascope run --trace FILE):\n"

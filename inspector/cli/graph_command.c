@@ -25,7 +25,8 @@ static bool add_records(void *context, struct as_store *s, struct as_error *err)
 {
     struct as_graph_snapshot *g = context;
     return s->mallocs.count == 0 ||
-           (as_graph_find_all_types(&g->graph, err) && as_graph_add_records(s, &g->graph, g->snapshot.target, err));
+           (as_graph_find_all_types(&g->graph, err) &&
+            as_graph_add_records(s, &g->graph, g->snapshot.target, g->snapshot.baseline, &g->snapshot.noted, err));
 }
 
 void as_graph_snapshot_add_records(struct as_graph_snapshot *g)

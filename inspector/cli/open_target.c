@@ -2,6 +2,7 @@
 #include "cli/open_target.h"
 #include "cli/summary/summary.h"
 #include "config.h"
+#include "profile/growth.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +101,7 @@ bool as_snapshot_take(struct as_snapshot *snapshot, const struct as_options *opt
         .objects = options->objects ? &as_object_counting : NULL,
         .reader = snapshot->reader,
         .baseline = snapshot->baseline,
+        .noted = snapshot->more && snapshot->baseline && snapshot->baseline->typed ? &snapshot->noted : NULL,
         .profile = true,
         .runtime_pages = writer != NULL,
         .allowed_sources = options->allowed_sources,
@@ -141,6 +143,7 @@ void as_snapshot_close(struct as_snapshot *snapshot)
     as_watch_stop(&snapshot->watch);
     as_dump_file_close(&snapshot->dump);
     as_store_free(&snapshot->store);
+    as_vec_free(&snapshot->noted);
     as_target_close(snapshot->target);
     snapshot->target = NULL;
 }

@@ -39,6 +39,7 @@ struct as_snapshot {
     const struct as_stopped_reader
         *reader; // reads more at the instant of the snapshot; may be set before as_snapshot_take
     const struct as_profile_baseline *baseline; // what was in use when a profile began; NULL: not known; likewise
+    as_boundary_vec noted;                      // which chunks that profile has noted, once the snapshot is taken
     const struct as_snapshot_more *more;        // adds records once the target runs on; likewise
     struct as_read_watchdog watch;
     struct as_store store;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define AS_DUMP_MAGIC "ARENASC\n" // 8 bytes; the newline shows a transfer in text mode
-enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 5, AS_DUMP_DATA_START = 4096 };
+enum { AS_DUMP_MAJOR = 1, AS_DUMP_MINOR = 6, AS_DUMP_DATA_START = 4096 };
 
 struct as_dump_header {
     char magic[8];

@@ -12,6 +12,7 @@
 #include "graph/typing.h"
 #include "graph/vtables.h"
 #include "model/store.h"
+#include "profile/growth.h"
 #include "snapshot/snapshot_options.h"
 
 // A CPython's own roots as one owner: the variables of its program or library, and words of threads that lead to its own structures.
@@ -99,5 +100,10 @@ bool as_graph_leave_unused(struct as_graph *g, struct as_error *err);
 // A graph as the records of a dump: types, owners, leaks, and what keeps pages. Sums and names, no contents of memory.
 
 // Fills in the store's graph and graph_*, once the target runs on. `s` has the heaps and pages of the same snapshot, `t` its threads.
-// False: AS_NO_MEMORY.
-bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err);
+// Where a profile began with types (`baseline`; NULL: not known), also its profile_types; `noted`: as_profile_note_chunks. False:
+// AS_NO_MEMORY.
+bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t,
+                          const struct as_profile_baseline *baseline, const as_boundary_vec *noted,
+                          struct as_error *err);
+// Fills in the store's graph_types alone, without what they retain. False: AS_NO_MEMORY.
+bool as_graph_add_types(struct as_store *s, const struct as_graph *g, struct as_error *err);

@@ -51,6 +51,12 @@ bool as_type_records_retain(const struct as_type_records *r, struct as_store *s,
 uint32_t as_type_record_of(const struct as_type_records *r, uint32_t type);
 void as_type_records_free(struct as_type_records *r);
 
+// The section "profile_types": what grew since a profile began, by the names of types. Says in the profile's record whether it is exact.
+// False: AS_NO_MEMORY.
+bool as_growth_records_make(const struct as_type_records *r, struct as_store *s, const struct as_graph *g,
+                            const struct as_profile_baseline *baseline, const as_boundary_vec *noted,
+                            struct as_error *err);
+
 // The records of owners, by their indexes in the store's graph_owners.
 struct as_owner_records {
     AS_VEC(uint32_t) of_owner; // by the index of an owner: its record, or `others`

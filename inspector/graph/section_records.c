@@ -62,15 +62,26 @@ static bool add_head(const struct graph_facts *f, struct as_store *s, const stru
                        });
 }
 
-bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t, struct as_error *err)
+bool as_graph_add_records(struct as_store *s, struct as_graph *g, const struct as_target *t,
+                          const struct as_profile_baseline *baseline, const as_boundary_vec *noted,
+                          struct as_error *err)
 {
     struct graph_facts f = {0};
-    bool ok = find_facts(&f, g, err) && record(&f, s, g, t, err) && add_head(&f, s, g, err);
+    bool ok = find_facts(&f, g, err) && record(&f, s, g, t, err) && add_head(&f, s, g, err) &&
+              (!baseline || !baseline->typed || as_growth_records_make(&f.type_records, s, g, baseline, noted, err));
     as_owner_records_free(&f.owner_records);
     as_type_records_free(&f.type_records);
     as_leaks_free(&f.leaks);
     as_tree_free(&f.tree);
     as_dominators_free(&f.dominators);
     as_owners_free(&f.owners);
+    return ok;
+}
+
+bool as_graph_add_types(struct as_store *s, const struct as_graph *g, struct as_error *err)
+{
+    struct as_type_records types;
+    bool ok = as_type_records_make(&types, s, g, err);
+    as_type_records_free(&types);
     return ok;
 }

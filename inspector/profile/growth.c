@@ -56,6 +56,13 @@ bool as_profile_count_sizes(const as_boundary_vec *boundaries, as_chunk_count_ve
     return ok;
 }
 
+void as_profile_baseline_free(struct as_profile_baseline *b)
+{
+    as_vec_free(&b->sizes);
+    as_vec_free(&b->types);
+    as_vec_free(&b->strings);
+}
+
 // --- What grew --------------------------------------------------------------------------------------------------------
 
 // A record for each size that was there at the beginning, or is now.
@@ -158,4 +165,18 @@ bool as_profile_growth_make(const struct as_profile_growing *g, struct as_store 
     as_memory_unmap(r.places, CLASSES * sizeof *r.places);
     as_vec_free(&after);
     return ok;
+}
+
+bool as_profile_note_chunks(const struct as_profile_growing *g, as_boundary_vec *noted, struct as_error *err)
+{
+    noted->count = 0;
+    for (size_t i = 0; i < g->boundaries->count; i++) {
+        const uint64_t size = as_boundary_size(g->boundaries, i);
+        const enum as_noted how = g->id_of[i] == AS_PROFILE_NOBODY ? AS_NOT_NOTED
+                                  : size >= g->large               ? AS_NOTED_LARGE
+                                                                   : AS_NOTED_ON_PAGE;
+        if (size != 0 && !as_vec_push(noted, err, g->boundaries->items[i] | (uint64_t)how))
+            return false;
+    }
+    return as_sort_u64(noted->items, noted->count, err);
 }

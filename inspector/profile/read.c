@@ -32,6 +32,7 @@ struct profile_tables {
     uint32_t objects_opened;
     const as_boundary_vec *boundaries;
     const struct as_profile_baseline *baseline; // NULL: not known
+    as_boundary_vec *noted;                     // NULL: nobody asks
     struct as_profile_grown *grown;             // of each context; NULL likewise
     struct as_profile_counted counted;
     struct as_profile_stacks stacks;
@@ -261,6 +262,7 @@ static bool add_profile(struct profile_tables *r)
         .hooks = h->at_entries ? AS_HOOKS_AT_ENTRIES : AS_HOOKS_IN_SLOTS,
         .baseline_ns = r->baseline ? r->baseline->time_ns : AS_UNKNOWN,
         .baseline_exact = r->baseline ? r->baseline->exact : AS_UNKNOWN,
+        .types_exact = AS_UNKNOWN, // until the graph is there
     };
     for (uint64_t i = AS_PROFILE_FIRST; i < r->counted.context_count; i++) {
         p->known_count += r->counted.live[i].count;
@@ -305,7 +307,8 @@ static bool add_growth(struct profile_tables *r)
     if (!r->baseline)
         return true;
     r->grown = as_memory_map(r->counted.context_count * sizeof *r->grown + 1, "what grew, by site", r->err);
-    return r->grown && as_profile_growth_make(&growing, r->store, r->grown, r->err);
+    return r->grown && as_profile_growth_make(&growing, r->store, r->grown, r->err) &&
+           (!r->noted || as_profile_note_chunks(&growing, r->noted, r->err));
 #endif
 }
 
@@ -328,9 +331,10 @@ static bool read_all(struct profile_tables *r)
 }
 
 bool as_profile_read(struct as_target *t, const as_boundary_vec *boundaries, const struct as_profile_baseline *baseline,
-                     struct as_store *s, struct as_error *err)
+                     as_boundary_vec *noted, struct as_store *s, struct as_error *err)
 {
-    struct profile_tables r = {.target = t, .store = s, .err = err, .boundaries = boundaries, .baseline = baseline};
+    struct profile_tables r = {
+        .target = t, .store = s, .err = err, .boundaries = boundaries, .baseline = baseline, .noted = noted};
     if (!as_profile_head_find(t, &r.head))
         return true;
     bool ok = read_all(&r);

@@ -180,7 +180,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
               find_and_walk(t, m, plan->mode, chunks, options, &foreign, s, &h, &b, err) &&
               as_runtimes_find(t, m, &p->hotspot, options->runtime_pages, &words, s, err) &&
               as_runtimes_count_objects(&b, m, options->objects, is_running(plan->mode), err) &&
-              (!options->profile || as_profile_read(t, &b.collected, options->baseline, s, err)) &&
+              (!options->profile || as_profile_read(t, &b.collected, options->baseline, options->noted, s, err)) &&
               (!options->reader || options->reader->read(options->reader->context, t, m, s, &b.collected, err));
     if (ok)
         as_ledger_runtimes_open(&b);

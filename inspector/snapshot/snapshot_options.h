@@ -40,6 +40,7 @@ struct as_snapshot_options {
     const struct as_object_counting *objects;   // counts the runtimes' objects by type; NULL: they are not wanted
     const struct as_stopped_reader *reader;     // NULL: none
     const struct as_profile_baseline *baseline; // what was in use when a profile began; NULL: not known
+    as_boundary_vec *noted;                     // gets the chunks that the profile has noted; NULL: nobody asks
     bool profile;                     // what the target has recorded of its allocations is wanted (profile/read.h)
     bool runtime_pages;               // what lies on each page of CPython's arenas and Ruby's pages is wanted
     uint32_t allowed_sources;         // AS_LAYOUT_ANY, or fewer for tests

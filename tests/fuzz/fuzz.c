@@ -194,7 +194,8 @@ void fuzz_take_snapshot(struct as_target *target, struct fuzz_wish wish)
         if (graph.index.count % 2 == 0)
             check_graph(&graph);
         else
-            fuzz_check(as_graph_add_records(&store, &graph, target, &err), "no memory for the graph's records");
+            fuzz_check(as_graph_add_records(&store, &graph, target, NULL, NULL, &err),
+                       "no memory for the graph's records");
     }
     as_graph_free(&graph);
     if (ok) {

@@ -168,6 +168,8 @@ def test_what_shrank_and_what_was_not_seen() -> None:
             ReadSize(48, before=0, after=10, recorded=4),  # six of them came through a copied pointer
             ReadSize(64, before=5, after=5, recorded=3),
         ),
+        types_exact=False,
+        types=None,
     )
     assert (growth.came, growth.went) == (480, 320)
     assert [each.gone for each in growth.sizes] == [10, None, 3]

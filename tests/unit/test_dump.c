@@ -146,6 +146,8 @@ static struct as_store synthetic(int fd)
     *as_vec_add(&s.summary, NULL) = '{';
     *(struct as_profile_pin_record *)as_vec_add(&s.profile_pins, NULL) = (struct as_profile_pin_record){.pinned = 1};
     *(struct as_profile_size_record *)as_vec_add(&s.profile_sizes, NULL) = (struct as_profile_size_record){.size = 32};
+    *(struct as_profile_type_record *)as_vec_add(&s.profile_types, NULL) =
+        (struct as_profile_type_record){.after_count = 1, .after_bytes = 32};
     *(struct as_profile_place_record *)as_vec_add(&s.profile_places, NULL) = (struct as_profile_place_record){0};
     *(struct as_profile_thread_record *)as_vec_add(&s.profile_threads, NULL) =
         (struct as_profile_thread_record){.tid = 7, .flags = AS_PROFILE_THREAD_HERE};

@@ -137,6 +137,11 @@ def profile() -> None:
     help="Patch the entry of malloc and its kin while all threads stand still (x86-64): calls through copied pointers "
     "are seen, too. What grew is not known then.",
 )
+@click.option(
+    "--graph",
+    is_flag=True,
+    help="What grew by type, too: all memory is read at the beginning and at the end. The dump has owners and leaks.",
+)
 @click.option("--stop", is_flag=True, help="End any profile in the process, and take the recorder out.")
 @click.option(
     "--force",

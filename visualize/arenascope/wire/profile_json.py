@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, Optional, Union
 
-from arenascope.humanize import count, printable, signed, size
+from arenascope.humanize import count, plural, printable, signed, size
 from arenascope.wire import commands
 from arenascope.wire.graph import GraphTarget
 from arenascope.wire.graph_parts import Sum
@@ -28,6 +28,7 @@ from arenascope.wire.profile import (
     apart,
 )
 
+NAMED: Final = 3  # types in a sentence
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
 NO_MALLOC: Final = "its malloc is not glibc's (`arenascope summary` names it)"
 UNRECORDED: Final = f"No allocation was recorded: the program made none, or {NO_MALLOC}."
@@ -113,8 +114,38 @@ class ReadSize(NamedTuple):
     @property
     def gone(self) -> Optional[int]:
         """Chunks that were in use when the profile began, and are not now. None: some new ones were not seen."""
-        found = self.recorded - (self.after - self.before)
-        return found if found >= 0 else None
+        return _gone(self.recorded, self.after - self.before)
+
+
+def _gone(recorded: Optional[int], net: int) -> Optional[int]:
+    return None if recorded is None or recorded < net else recorded - net
+
+
+class ReadType(NamedTuple):
+    """How many chunks, and objects of runtimes, of one type were in use when the profile began, and are now."""
+
+    type: Optional[str]  # null: not known.
+    others: bool  # The sum of all types for which there was no room at the beginning, or at the end.
+    before: Sum
+    after: Sum
+    # Chunks in use that were allocated since: a count with every_page, else an estimate. null: objects that are no
+    # chunks of malloc are among them.
+    recorded: Optional[Unsigned]
+
+    @property
+    def title(self) -> str:
+        """What a reader is told of which type it is."""
+        return "all other types" if self.others else printable(self.type) if self.type else "type not known"
+
+    @property
+    def net(self) -> int:
+        """Bytes that came."""
+        return self.after.bytes - self.before.bytes
+
+    @property
+    def gone(self) -> Optional[int]:
+        """As of a size."""
+        return _gone(self.recorded, self.after.count - self.before.count)
 
 
 class ReadGrowth(NamedTuple):
@@ -123,6 +154,9 @@ class ReadGrowth(NamedTuple):
     since: Optional[str]  # Time of the first walk.
     exact: bool  # Both walks were: the numbers before and after are counts.
     sizes: tuple[ReadSize, ...]  # Ascending; sizes of which no chunk came or went are left out.
+    types_exact: bool  # Both walks had an exact graph: likewise of types.
+    # Most bytes more first; types that did not change are left out. null: one of the walks had no graph (--graph).
+    types: Optional[tuple[ReadType, ...]]
 
     @property
     def came(self) -> int:
@@ -143,6 +177,23 @@ class ReadGrowth(NamedTuple):
         sums = f"{signed(self.came)} of sizes that grew, {signed(-self.went)} of sizes that shrank"
         about = "" if self.exact else " (about: a walk was not exact)"
         return f"{words}what is in use changed by {signed(self.came - self.went)}{about}: {sums}."
+
+    def changed_types(self) -> list[ReadType]:
+        """The types that have more, or less, the largest change first."""
+        return sorted((each for each in self.types or () if each.net), key=lambda each: -abs(each.net))
+
+    @property
+    def words_by_type(self) -> str:
+        """The types that changed most, in a sentence; or that they are not known."""
+        if self.types is None:
+            return "By type it is not known: `arenascope profile PID --graph` counts types, too, at both ends."
+        changed = self.changed_types()
+        about = "" if self.types_exact else " (about: a graph was not exact)"
+        if not changed:
+            return f"By type{about}: none has more or less."
+        named = ", ".join(f"{signed(each.net)} {each.title}" for each in changed[:NAMED])
+        rest = f", and {plural(len(changed) - NAMED, 'more type')}" if len(changed) > NAMED else ""
+        return f"By type{about}: {named}{rest}."
 
 
 class ReadThread(NamedTuple):

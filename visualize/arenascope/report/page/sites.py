@@ -274,7 +274,7 @@ def _known(read: ReadProfile) -> Iterator[str]:
         yield read.unrecorded
     yield from (words for words, _ in read.remarks())
     if read.growth:
-        yield read.growth.words
+        yield f"{read.growth.words} {read.growth.words_by_type}"
 
 
 def _page_pins(read: ReadProfile, profile: Profile) -> Iterator[str]:
