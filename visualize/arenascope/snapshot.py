@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from arenascope.wire.dump import Dump
     from arenascope.wire.graph import Why
     from arenascope.wire.graph_parts import Owner
+    from arenascope.wire.profile_json import ReadProfile
     from arenascope.wire.snapshot import TakenDump
     from arenascope.wire.summary.heaps import Arena
     from arenascope.wire.summary.mappings import Mappings
@@ -222,7 +223,7 @@ class Snapshot:
         """What holds the memory, cause by cause, and what to do next."""
         from arenascope.findings import Facts, judge  # noqa: PLC0415
 
-        return judge(Facts(self.facts))
+        return judge(Facts(self.facts, profile=self._profile))
 
     def section(self, name: str) -> NDArray[Any]:
         """A section of the dump as a read-only array: "pages", "chunks", "profile_shares". LookupError: no such one."""
@@ -293,18 +294,23 @@ class Snapshot:
 
     def sites(self, measure: Measure = "inuse_space") -> Table[SiteRow]:
         """Who allocated, the largest first. LookupError: the process has no profile, or one without this measure."""
-        from arenascope.wire.profile_json import profile_of, read_profile  # noqa: PLC0415
+        from arenascope.wire.profile_json import profile_of  # noqa: PLC0415
 
-        if not len(self.dump.profile):
+        read = self._profile()
+        if read is None:
             raise LookupError(
                 "the process has no profile: take one with profile(), or run it with `arenascope run --profile`"
             )
-        name = f"/proc/self/fd/{self.dump.descriptor}"
-        found = profile_of(read_profile(name, descriptors=(self.dump.descriptor,)))
+        found = profile_of(read)
         if not found.has(measure):
             raise LookupError(f"the profile does not know {measure}")
         made = [SiteRow(tuple(site.names()), site.values[measure]) for site in found.sites]
         return Table(SiteRow, sorted(made, key=lambda row: -row.value))
+
+    def _profile(self) -> ReadProfile | None:
+        from arenascope.wire.profile_json import profile_in  # noqa: PLC0415
+
+        return profile_in(self.dump)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the dump to a new file (mode 0600). FileExistsError: there is one."""

@@ -10,11 +10,13 @@ import click
 from arenascope import api
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import print_utf8, waiting
+from arenascope.errors import ArenascopeError
 from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
 
 if TYPE_CHECKING:
     from arenascope.api import Answer, Options
+    from arenascope.wire.profile_json import ReadProfile
     from arenascope.wire.summary import Summary
 
 
@@ -32,19 +34,31 @@ def summary(target: str, how: Options, *, as_json: bool) -> None:
     with waiting(f"inspecting {target}"):
         found = api.summary(target, **how)
     if as_json:
-        print_utf8(_with_findings(found))
+        print_utf8(_with_findings(found, _facts(target, found)))
     else:
         from arenascope.render.summary import render_summary  # noqa: PLC0415 - JSON needs no rich
         from arenascope.render.terminal import console  # noqa: PLC0415
 
         out = console()
-        out.print(render_summary(found.facts, ascii_only=out.options.ascii_only), crop=False)
+        out.print(render_summary(found.facts, _facts(target, found), ascii_only=out.options.ascii_only), crop=False)
 
 
-def _with_findings(found: Answer[Summary]) -> str:
+def _facts(target: str, found: Answer[Summary]) -> Facts:
+    """A dump's profile is read when evidence asks for it. A process would be stopped again for its own."""
+
+    def profile() -> ReadProfile | None:
+        try:
+            return api.read_profile(target).facts if found.facts.target.kind == "dump" else None
+        except ArenascopeError:  # mostly UNSUPPORTED: there is none
+            return None
+
+    return Facts(found.facts, profile=profile)
+
+
+def _with_findings(found: Answer[Summary], facts: Facts) -> str:
     """What arenadump printed, to the byte, up to its last member, which has more here.
 
     What is no summary is not shown as one.
     """
-    findings = json_text(to_json(Facts(found.facts))).decode().replace("\n", "\n  ")
+    findings = json_text(to_json(facts)).decode().replace("\n", "\n  ")
     return f"{found.json[: found.json.rindex(LAST)]}{LAST} {findings}\n}}\n"

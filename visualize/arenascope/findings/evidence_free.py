@@ -10,6 +10,7 @@ from arenascope.coverage import total
 from arenascope.findings.inputs import NAMED, NOTABLE
 from arenascope.findings.parts import WholeBytes
 from arenascope.humanize import count, plural, printable
+from arenascope.profiles.stranded_sites import stranded_by_site
 from arenascope.wire.graph_parts import owner_name
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def pinned(facts: Facts, finding: Finding) -> str:
     """What keeps the pages."""
     why = "No trim returns this memory: it comes back when the chunks in use on its pages are freed."
     stranded = finding.bytes or 0
-    parts = [_by_size(facts, stranded), _by_user(facts, stranded), _on_unused_pages(facts), why]
+    parts = [_by_size(facts, stranded), _by_user(facts, stranded), _by_site(facts, stranded)]
+    parts += [_on_unused_pages(facts), why]
     return " ".join(part for part in parts if part)
 
 
@@ -89,6 +91,16 @@ def _user(pin: PinnedBy) -> str:
     if pin.owner is None or pin.owner.kind == "lost":
         return f"{what} that are lost"
     return f"{what} held by {owner_name(pin.owner)}"
+
+
+def _by_site(facts: Facts, stranded: int) -> str:
+    """Who allocated the chunks that have half of the stranded bytes, where a profile has recorded each chunk."""
+    sites = stranded_by_site(facts.profile())
+    named = until_half(sites, stranded)
+    if not named or named[0][1] < NOTABLE * stranded:
+        return ""
+    have = ", ".join(f"{printable(site)}: {facts.tell(part, WholeBytes(stranded))}" for site, part in named)
+    return f"By who allocated them: {have}." + _rest(sum(part for _, part in named), stranded, "callers")
 
 
 def _on_unused_pages(facts: Facts) -> str:

@@ -11,6 +11,9 @@ from arenascope.findings.parts import Telling, WholeBytes
 from arenascope.trim_commands import living_pid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arenascope.wire.profile_json import ReadProfile
     from arenascope.wire.summary import Summary
     from arenascope.wire.summary.heaps import Arena
     from arenascope.wire.summary.mappings import AnonymousMapping
@@ -24,9 +27,15 @@ NAMED: Final = 3  # arenas, mappings and the like that a sentence names
 class Facts:
     """What evidence may know."""
 
-    def __init__(self, summary: Summary, *, steps: bool = True) -> None:
-        """Takes the summary of one snapshot. Without `steps`, no next step is searched for."""
+    def __init__(
+        self, summary: Summary, *, steps: bool = True, profile: Callable[[], ReadProfile | None] = lambda: None
+    ) -> None:
+        """Takes the summary of one snapshot. Without `steps`, no next step is searched for.
+
+        `profile`: reads the snapshot's profile, which takes time, when it is asked for. None: it has none.
+        """
         self.summary: Final = summary
+        self.profile: Final = profile
         # The process that next steps ask. None: nobody is asked, or it is no more.
         self.pid: Final = living_pid(summary.target) if steps else None
         self.telling: Final = Telling()

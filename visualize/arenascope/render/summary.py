@@ -39,15 +39,14 @@ STOPPING: Final = ("freeze", "clone")  # the modes that stop the target
 BAR_COLUMNS: Final = (16, 8, 4)  # of the ledger's bars: as many as the terminal has room for
 
 
-def render_summary(summary: Summary, *, ascii_only: bool = False) -> RenderableType:
-    """Everything that the terminal shows of a summary."""
-    return Group(*_parts(summary, bar="#" if ascii_only else "█"))
+def render_summary(summary: Summary, facts: Facts | None = None, *, ascii_only: bool = False) -> RenderableType:
+    """Everything that the terminal shows of a summary. `facts`: about it, where they know more."""
+    return Group(*_parts(summary, facts or Facts(summary), bar="#" if ascii_only else "█"))
 
 
-def _parts(summary: Summary, bar: str) -> Iterator[RenderableType]:
+def _parts(summary: Summary, facts: Facts, bar: str) -> Iterator[RenderableType]:
     yield _heading(summary.target)
     yield _facts(summary)
-    facts = Facts(summary)
     yield title("Verdict")
     yield from render_verdict(judge(facts))
     if any(held is not None for held in summary.ledger.values()):

@@ -5,7 +5,7 @@
 # ruff: noqa: FA100
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import count, plural, printable, signed, size
 from arenascope.wire import commands
@@ -27,6 +27,9 @@ from arenascope.wire.profile import (
     StackThread,
     apart,
 )
+
+if TYPE_CHECKING:
+    from arenascope.wire.dump import Dump
 
 NAMED: Final = 3  # types in a sentence
 UNSAMPLED: Final = "no allocations were sampled (bytes=0): what was allocated is not known"
@@ -337,6 +340,13 @@ class ReadProfile(NamedTuple):
 def read_profile(target: str, how: How = DEFAULT, descriptors: Sequence[int] = ()) -> ReadProfile:
     """What arenadump says of a target. `descriptors`: open files of ours that it gets."""
     return parse(ReadProfile, commands.sites(target, how, descriptors))
+
+
+def profile_in(dump: "Dump") -> Optional[ReadProfile]:
+    """The profile of a dump. None: it has none. Names of functions are in files of this machine, not in the dump."""
+    if not len(dump.profile):
+        return None
+    return read_profile(f"/proc/self/fd/{dump.descriptor}", descriptors=(dump.descriptor,))
 
 
 def unrecorded(*, whole: bool) -> str:

@@ -14,15 +14,16 @@ from arenascope.wire.summary import summarize
 if TYPE_CHECKING:
     from arenascope.compare import Digest
     from arenascope.wire.dump import Dump
+    from arenascope.wire.profile_json import ReadProfile
     from arenascope.wire.summary.heaps import Arena
 
 
 class PageFacts(findings.Facts):
     """One dump."""
 
-    def __init__(self, dump: Dump, *, from_dump: bool = True) -> None:
-        """`from_dump`: as summarize() has it."""
-        super().__init__(summarize(dump, from_dump=from_dump))
+    def __init__(self, dump: Dump, *, from_dump: bool = True, profile: ReadProfile | None = None) -> None:
+        """`from_dump`: as summarize() has it. `profile`: the dump's."""
+        super().__init__(summarize(dump, from_dump=from_dump), profile=lambda: profile)
         self.dump: Final = dump
 
     @cached_property

@@ -54,8 +54,12 @@ class Page(NamedTuple):
 
 def build(snapshots: Sequence[TakenDump]) -> Page:
     """The page of one snapshot, or of two: before and after."""
-    facts = [PageFacts(snapshot.dump, from_dump=snapshot.from_dump) for snapshot in snapshots]
     dumps = [snapshot.dump for snapshot in snapshots]
+    allocators = [sites.Allocators(dump) for dump in dumps]
+    facts = [
+        PageFacts(each.dump, from_dump=each.from_dump, profile=profiled.read)
+        for each, profiled in zip(snapshots, allocators)
+    ]
     page_sizes = {int(dump.meta["page_size"]) for dump in dumps}
     if len(page_sizes) > 1:
         raise ArenascopeError(Code.BAD_INPUT, f"pages of {sorted(page_sizes)} bytes: these two cannot be compared")
@@ -64,7 +68,6 @@ def build(snapshots: Sequence[TakenDump]) -> Page:
     now = facts[-1]
     names = facts[0].arena_names | now.arena_names | {-kind: title.name for kind, title in TITLES.items()}
     known, held = of_dumps(dumps)
-    allocators = [sites.Allocators(dump) for dump in dumps]
     comparison = _compared(facts, allocators) if len(facts) > 1 else None
     calls = sites.Tree(allocators)
     placed = [partial(calls.places, each, limit=sites.PLACE_LIMIT // len(dumps)) for each in allocators]

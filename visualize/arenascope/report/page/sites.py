@@ -15,7 +15,7 @@ from arenascope.report.amounts import Amount, amount
 from arenascope.report.map.data import Block, pack
 from arenascope.report.map.page_users import LONGEST, cut, put_in_order
 from arenascope.wire.profile import GROWN, MEASURES, by_thread, order, rows_of
-from arenascope.wire.profile_json import ReadProfile, profile_of, read_profile
+from arenascope.wire.profile_json import ReadProfile, profile_in, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,14 +55,10 @@ class Allocators:
     """One dump's profile. `read` is None where the dump has none."""
 
     def __init__(self, dump: Dump) -> None:
-        """Asks arenadump for the names: they are in files of this machine, not in the dump."""
+        """Asks arenadump for the names."""
         self.dump: Final = dump
-        self.read: Final = _read(dump) if len(dump.profile) else None
+        self.read: Final = profile_in(dump)
         self.profile: Final[Profile | None] = profile_of(self.read) if self.read else None
-
-
-def _read(dump: Dump) -> ReadProfile:
-    return read_profile(f"/proc/self/fd/{dump.descriptor}", descriptors=(dump.descriptor,))
 
 
 def shown_name(name: str, longest: int = LONGEST) -> str:
