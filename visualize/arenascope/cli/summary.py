@@ -10,7 +10,7 @@ import click
 from arenascope import api
 from arenascope.cli.options import graph_option, objects_option, snapshot_options
 from arenascope.cli.progress import print_utf8, waiting
-from arenascope.errors import ArenascopeError
+from arenascope.errors import ArenascopeError, Code
 from arenascope.findings import Facts, to_json
 from arenascope.humanize import json_text
 
@@ -49,8 +49,10 @@ def _facts(target: str, found: Answer[Summary]) -> Facts:
     def profile() -> ReadProfile | None:
         try:
             return api.read_profile(target).facts if found.facts.target.kind == "dump" else None
-        except ArenascopeError:  # mostly UNSUPPORTED: there is none
-            return None
+        except ArenascopeError as error:
+            if error.code != Code.UNSUPPORTED:
+                raise
+            return None  # there is none
 
     return Facts(found.facts, profile=profile)
 
