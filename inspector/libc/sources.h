@@ -84,8 +84,3 @@ bool as_accept_main_arena(const struct as_object *object, uint64_t address, stru
 // How far the object's TLS block lies from the thread pointer, read off a relocation that ld.so has resolved in the
 // target, or computed for a static program. AS_UNKNOWN when neither can be done.
 uint64_t as_tls_block_offset(const struct as_elf *elf, struct as_target *t, uint64_t base);
-
-// Everything about a libc that its file alone tells; addresses are the file's own, `proven` and `started` stay false.
-// `root` is the directory below which debug files are searched for ("" is our own). False, with AS_NO_MALLOC, when no
-// allowed source finds a malloc in it.
-bool as_libc_from_file(int fd, uint32_t allowed_sources, const char *root, struct as_libc *out, struct as_error *err);

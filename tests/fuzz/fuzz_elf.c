@@ -2,7 +2,7 @@
 // The layout finder: any bytes as a target's libc. DWARF only with FUZZ_DWARF set: it is libdw that reads it.
 #include "fuzz.h"
 
-#include "libc/sources.h"
+#include "support/file_libc.h"
 
 #include <stdlib.h>
 

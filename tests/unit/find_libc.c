@@ -3,7 +3,7 @@
 // a process, or in a core. tests/inspector/test_libc.py holds the lines against each other.
 //     find_libc file FILE ROOT       ROOT: where debug files are searched for, "" is our own root
 //     find_libc target PID|CORE
-#include "libc/sources.h"
+#include "support/file_libc.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

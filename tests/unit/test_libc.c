@@ -4,6 +4,7 @@
 #include "libc/layouts.h"
 #include "libc/memory_evidence.h"
 #include "support/check.h"
+#include "support/file_libc.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A comparison as JSON, schema "arenascope.diff/1"."""
 
-# As json_decode wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope import rows

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What `arenascope experiment report --json` prints: schema "arenascope.analysis/1"."""
 
-# As json_decode wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.experiment.statistics import Difference, Estimate

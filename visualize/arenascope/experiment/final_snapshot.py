@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """arenascope's own snapshot of the end of a run: the dump, and the ledger as the summary's JSON."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 import json
 from pathlib import Path
 from typing import Final, Optional

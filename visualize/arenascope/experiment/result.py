@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The record of a run, run.json, as far as it is read again. docs/experiments.md describes all of it."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from dataclasses import dataclass
 from typing import Optional
 

@@ -5,8 +5,6 @@ Nothing here supposes how figures are distributed. All that is random has a fixe
 answer.
 """
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 import itertools
 import math
 from collections.abc import Sequence

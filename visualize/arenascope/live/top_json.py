@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What `arenascope top --once --json` prints: schema "arenascope.top/1"."""
 
-# As json_decode wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """JSON of `arenascope timeline`, schema "arenascope.timeline/1", and of its suspects, "arenascope.suspects/1"."""
 
-# As json_decode wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional, Union
 

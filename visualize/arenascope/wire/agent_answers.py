@@ -4,8 +4,6 @@
 What is not known, or does not apply, is None.
 """
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Final, Literal, NamedTuple, Optional
 
 from arenascope.wire import commands

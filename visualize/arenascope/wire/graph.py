@@ -4,8 +4,6 @@
 What is not known is None. Bytes are those of chunks, headers included.
 """
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Annotated, Literal, NamedTuple, Optional, Union
 
 from arenascope.humanize import size

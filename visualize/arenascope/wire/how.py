@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How a snapshot is taken: the options of arenadump's commands that take one, with types."""
 
-# As json_decode.py wants it of all here: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Optional, Union
 

@@ -4,8 +4,6 @@
 An enumeration is named and not imported: dump_records needs numpy, which most commands do without.
 """
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Annotated, Any, Callable, NamedTuple, Optional, TypeVar
 
 T = TypeVar("T")

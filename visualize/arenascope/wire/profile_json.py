@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A profile from what `arenadump sites --json` prints."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Optional, Union

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What `arenadump trace --json` prints of a trace."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Literal, NamedTuple, Optional
 
 from arenascope.wire.graph_parts import Sum

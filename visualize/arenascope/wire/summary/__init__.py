@@ -4,8 +4,6 @@
 What is not known is None; the rows of a ledger are those of rows.py.
 """
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Optional
 
 from arenascope.version import version

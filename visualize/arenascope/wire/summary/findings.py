@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The verdict in JSON: what holds the memory. Part of the schema "arenascope.summary/1"."""
 
-# As json_decode wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Literal, NamedTuple, Optional
 
 from arenascope.wire.json_types import Duration, Unsigned

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The rows of a ledger, and sums of them. Part of the schema "arenascope.summary/1"."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Optional

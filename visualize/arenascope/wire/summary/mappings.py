@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Mappings that are not malloc's. Part of the schema "arenascope.summary/1"."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Annotated, Final, Literal, NamedTuple, Optional
 
 from arenascope.wire.json_types import Address, Bounds, Unsigned

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whose memory it is, and how it was inspected. Part of the schema "arenascope.summary/1"."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Annotated, NamedTuple, Optional
 
 from arenascope import rows

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Who holds the chunks in use. Part of the schema "arenascope.summary/1"."""
 
-# As json_decode.py wants it: without "from __future__ import annotations".
-# ruff: noqa: FA100
 from typing import Annotated, NamedTuple, Optional
 
 from arenascope.wire.graph_parts import Evidence, Owner, Several, Sum, TypeName
