@@ -102,8 +102,7 @@ static bool send_message(int client, const void *message, size_t size)
 
 static bool send_arenas(int client, const struct as_trim_outcome *out, bool forecast)
 {
-    for (size_t i = 0; i < out->arenas.count; i++) {
-        const struct as_trim_arena *a = &out->arenas.items[i];
+    AS_FOR_EACH(const struct as_trim_arena, a, &out->arenas) {
         struct as_control_arena arena = {
             .place = a->place,
             .before = {.arena = a->address,

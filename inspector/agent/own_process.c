@@ -23,8 +23,7 @@ static struct {
 static uint64_t fingerprint_of(const struct as_target *t)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         if (!as_mapping_of_file(m) || !(m->prot & AS_PROT_EXEC))
             continue;
         hash = (hash ^ m->start) * UINT64_C(0x100000001b3);

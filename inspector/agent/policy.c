@@ -179,8 +179,7 @@ static bool is_worth_it(const struct arenascope_policy *policy)
     uint64_t free = 0;
     if (!as_agent_forecast(&policy->trim, &out, &err))
         as_log("policy: the forecast failed: %s", err.text);
-    for (size_t i = 0; i < out.arenas.count; i++) {
-        const struct as_trim_arena *a = &out.arenas.items[i];
+    AS_FOR_EACH(const struct as_trim_arena, a, &out.arenas) {
         // The most that a trim may return: the kernel need not tell of every page.
         free += a->releasable_most + (policy->trim.flags & ARENASCOPE_DEEP ? a->withheld_most : 0);
     }

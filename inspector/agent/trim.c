@@ -31,8 +31,7 @@ static void add_known(uint64_t *sum, uint64_t value)
 static void sum_up(const struct as_trim_outcome *out, bool deep, struct arenascope_trim_result *given)
 {
     struct arenascope_trim_result r = {.elapsed = out->elapsed_ns, .cpu = out->cpu_ns};
-    for (size_t i = 0; i < out->arenas.count; i++) {
-        const struct as_trim_arena *a = &out->arenas.items[i];
+    AS_FOR_EACH(const struct as_trim_arena, a, &out->arenas) {
         add_known(&r.forecast, a->releasable);
         if (deep)
             add_known(&r.forecast, a->withheld);

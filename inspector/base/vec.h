@@ -36,6 +36,14 @@
 #define AS_FREE_VECS(record, ...) AS_EACH(AS_FREE_VEC, , record, __VA_ARGS__)
 #define AS_FREE_VEC(to, record, field) as_vec_free(&(record)->field)
 
+// Each item of a vector, or of an array, in turn: `AS_FOR_EACH(const struct as_thread, thread, &threads) ...`. The vector is not to be
+// changed meanwhile. `condition`: the loop ends where it does not hold.
+#define AS_FOR_EACH(T, item, vec) AS_FOR_ITEMS(T, item, (vec)->items, (vec)->count)
+#define AS_FOR_EACH_WHILE(condition, T, item, vec) AS_FOR_ITEMS_WHILE(condition, T, item, (vec)->items, (vec)->count)
+#define AS_FOR_ITEMS(T, item, first, count) AS_FOR_ITEMS_WHILE(true, T, item, first, count)
+#define AS_FOR_ITEMS_WHILE(condition, T, item, first, count)                                                           \
+    for (T *item = (first), *item##_end = item ? item + (count) : item; item < item##_end && (condition); item++)
+
 // The binary search: the first index of [low, high) for which a condition is false that holds for all before it and for none behind it;
 // `high` where it holds for all, `low` where there is none. The condition is an expression of `index`, which the search declares.
 #define AS_PARTITION_POINT(low, high, index, condition)                                                                \

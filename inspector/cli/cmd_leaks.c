@@ -35,8 +35,7 @@ static void put_json(const struct as_graph_snapshot *snapshot, const struct as_l
     else
         as_json_counts(&j, "garbage", leaks->garbage.count, leaks->garbage.bytes);
     as_json_array(&j, "by_type");
-    for (size_t i = 0; i < leaks->groups.count; i++) {
-        const struct as_leak_group *g = &leaks->groups.items[i];
+    AS_FOR_EACH(const struct as_leak_group, g, &leaks->groups) {
         as_json_object(&j, NULL);
         as_graph_put_type(&j, snapshot, g->type);
         as_json_number(&j, "size", g->size != 0 ? g->size : AS_UNKNOWN);

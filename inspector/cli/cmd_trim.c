@@ -85,8 +85,7 @@ static const struct as_control_arena *find_arena(const as_control_arena_vec *are
 static uint64_t count_faulted_back(const as_control_arena_vec *then, const as_control_arena_vec *now)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < then->count; ++i) {
-        const struct as_control_arena *before = &then->items[i];
+    AS_FOR_EACH(const struct as_control_arena, before, then) {
         const struct as_control_arena *after = find_arena(now, before->before.arena);
         if (!after || before->returned == AS_UNKNOWN || before->before.resident == AS_UNKNOWN)
             return AS_UNKNOWN;
@@ -283,8 +282,7 @@ static void print_json(const struct trimming *t)
     as_json_number(&j, "minor_faults", t->faults);
     as_json_text(&j, "note", t->reply.error[0] ? t->reply.error : NULL, sizeof t->reply.error);
     as_json_array(&j, "arenas");
-    for (size_t i = 0; i < t->arenas.count; ++i) {
-        const struct as_control_arena *a = &t->arenas.items[i];
+    AS_FOR_EACH(const struct as_control_arena, a, &t->arenas) {
         as_json_object(&j, NULL);
         as_json_number(&j, "index", a->place.index);
         as_json_string(&j, "name", as_arena_place_name(&a->place, name));
@@ -303,8 +301,7 @@ static void print_arenas(const struct trimming *t)
     char name[AS_ARENA_NAME];
     printf("%-16s %-16s %12s %12s %12s", "arena", "address", "resident", "releasable", "withheld");
     puts(t->trimmed ? "     returned  locked for" : "");
-    for (size_t i = 0; i < t->arenas.count; ++i) {
-        const struct as_control_arena *a = &t->arenas.items[i];
+    AS_FOR_EACH(const struct as_control_arena, a, &t->arenas) {
         printf("%-16s 0x%-14" PRIx64 " %12s %12s %12s", as_arena_place_name(&a->place, name), a->before.arena,
                as_size_text(a->before.resident).text, as_size_text(a->before.releasable).text,
                as_size_text(a->before.withheld).text);

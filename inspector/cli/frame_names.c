@@ -63,8 +63,7 @@ static uint32_t add_text(struct as_frame_names *n, uint32_t text)
 static bool add_lines(struct as_frame_names *n, struct as_error *err)
 {
     const struct as_view *v = n->view;
-    for (uint64_t i = 0; i < v->profile_line_count; i++) {
-        const struct as_profile_line_record *line = &v->profile_lines[i];
+    AS_FOR_ITEMS(const struct as_profile_line_record, line, v->profile_lines, v->profile_line_count) {
         struct as_code_place *place = as_vec_add(&n->lines, err);
         if (!place)
             return false;

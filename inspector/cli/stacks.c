@@ -25,8 +25,7 @@ static const struct as_code_place *functions_of(struct as_stack_printing *p, con
 void as_stacks_put_modules(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "modules");
-    for (uint64_t i = 0; i < v->profile_module_count; i++) {
-        const struct as_profile_module_record *m = &v->profile_modules[i];
+    AS_FOR_ITEMS(const struct as_profile_module_record, m, v->profile_modules, v->profile_module_count) {
         as_json_object(j, NULL);
         as_json_string(j, "path", as_view_string(v, m->path));
         as_json_string(j, "build_id", as_view_string(v, m->build_id));

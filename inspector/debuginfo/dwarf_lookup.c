@@ -96,8 +96,7 @@ static const void *base_of(const struct as_dwarf_index *x, const struct as_deriv
 // Gives declarations the names of their definitions; what lies in them has a qualified name then, too.
 static void name_declarations(struct as_dwarf_index *x)
 {
-    for (size_t i = 0; i < x->unnamed.count; i++) {
-        const struct as_declared_elsewhere *u = &x->unnamed.items[i];
+    AS_FOR_EACH(const struct as_declared_elsewhere, u, &x->unnamed) {
         const void *die = x->signed_types.items[as_number_map_get(&x->by_signature, u->signature)].address;
         x->scopes.items[u->scope].name = x->scopes.items[as_dwarf_scope_of(x, die)].name;
     }

@@ -53,8 +53,7 @@ bool as_dump_finish(struct as_dump_writer *w, const struct as_store *s, struct a
         view.chunk_count = s->chunk_count;
         offset += describe_section(&as_section_kinds[AS_SECTION_chunks], &view, offset, &table[sections++]);
     }
-    for (int id = 0; id < AS_SECTION_chunks; id++) {
-        const struct as_section_kind *kind = &as_section_kinds[id];
+    AS_FOR_ITEMS(const struct as_section_kind, kind, as_section_kinds, AS_SECTION_chunks) {
         offset = align_up(offset);
         uint64_t bytes = describe_section(kind, &view, offset, &table[sections++]);
         const void *records;

@@ -95,8 +95,7 @@ static void say_names(const struct as_facts *f, struct as_finding *out, const ch
 // The part of Go's heap that is stacks, and how many goroutines have these.
 static void say_goroutines(const struct as_facts *f, struct as_finding *out)
 {
-    for (uint64_t i = 0; i < f->view->runtime_count; i++) {
-        const struct as_runtime_record *r = &f->view->runtimes[i];
+    AS_FOR_ITEMS(const struct as_runtime_record, r, f->view->runtimes, f->view->runtime_count) {
         if (!is_part(r, out->rows) || r->stacks == AS_UNKNOWN)
             continue;
         as_say(out, "; %s of it is in stacks of %s", AS_SIZE(r->stacks_resident),

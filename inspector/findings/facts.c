@@ -20,8 +20,7 @@ enum as_idle as_arena_idle(const struct as_arena_record *a)
 
 static void count_idle(struct as_facts *f)
 {
-    for (uint64_t i = 0; i < f->view->arena_count; i++) {
-        const struct as_arena_record *a = &f->view->arenas[i];
+    AS_FOR_ITEMS(const struct as_arena_record, a, f->view->arenas, f->view->arena_count) {
         enum as_idle idle = as_arena_idle(a);
         if (idle == AS_NOT_IDLE)
             continue;

@@ -147,11 +147,9 @@ static bool add_region(void *context, uint64_t start, uint64_t end)
 
 static bool add_regions(struct object_search *f, const struct as_store *s, uint32_t runtime)
 {
-    for (size_t i = 0; i < s->regions.count; i++) {
-        const struct as_region_record *r = &s->regions.items[i];
+    AS_FOR_EACH(const struct as_region_record, r, &s->regions)
         if (r->runtime == runtime && !add_region(f, r->address, r->address + r->size))
             return false;
-    }
     return true;
 }
 
@@ -279,8 +277,7 @@ bool as_objects_place(struct as_objects *o, const struct as_index *x, struct as_
     o->used = o->head ? as_memory_map(((size_t)x->count + 1) * sizeof *o->used, "the memory of objects", err) : NULL;
     if (!o->used)
         return false;
-    for (size_t i = 0; i < o->found.count; i++) {
-        const struct as_object_found *found = &o->found.items[i];
+    AS_FOR_EACH(const struct as_object_found, found, &o->found) {
         uint32_t node = as_index_node_at(x, found->address - AS_HEADER);
         if (node == AS_NO_NODE)
             continue;

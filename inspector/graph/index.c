@@ -52,8 +52,7 @@ static bool find_clusters(struct as_index *x, struct as_error *err)
         if (!as_vec_push(&x->clusters, err, (struct as_cluster){.start = start, .size = end - start}))
             return false;
     }
-    for (size_t i = 0; i < x->clusters.count; i++) {
-        struct as_cluster *c = &x->clusters.items[i];
+    AS_FOR_EACH(struct as_cluster, c, &x->clusters) {
         c->leaves =
             as_memory_map((size_t)(c->size >> AS_LEAF_SHIFT) * sizeof *c->leaves, "the index of the heaps", err);
         if (!c->leaves)
@@ -86,8 +85,7 @@ static bool add_leaves(struct as_index *x, struct as_error *err)
     size_t cluster = 0;
     if (!add_leaf(x, err)) // [0]
         return false;
-    for (size_t i = 0; i < x->extents.count; i++) {
-        const struct as_extent *e = &x->extents.items[i];
+    AS_FOR_EACH(const struct as_extent, e, &x->extents) {
         while (e->start - x->clusters.items[cluster].start >= x->clusters.items[cluster].size)
             cluster++;
         struct as_cluster *c = &x->clusters.items[cluster];
@@ -131,8 +129,7 @@ static void set_starts(struct as_index *x, const uint64_t *boundaries, size_t co
 static bool number_nodes(struct as_index *x, struct as_error *err)
 {
     uint64_t count = 0;
-    for (size_t i = 0; i < x->clusters.count; i++) {
-        const struct as_cluster *c = &x->clusters.items[i];
+    AS_FOR_EACH(const struct as_cluster, c, &x->clusters) {
         for (uint64_t k = 0; k < c->size >> AS_LEAF_SHIFT; k++) {
             struct as_leaf *leaf = c->leaves[k] != 0 ? &x->leaves.items[c->leaves[k]] : NULL;
             for (int w = 0; leaf && w < AS_LEAF_WORDS; w++) {
@@ -198,8 +195,7 @@ static bool mark_mapped(struct as_index *x, struct as_error *err)
     if (x->mapped.count == 0)
         return true;
     x->is_mapped = as_memory_map(((size_t)x->count / 64 + 1) * sizeof *x->is_mapped, "the index of mappings", err);
-    for (size_t i = 0; x->is_mapped && i < x->mapped.count; i++) {
-        struct as_mapped *m = &x->mapped.items[i];
+    AS_FOR_EACH_WHILE(x->is_mapped, struct as_mapped, m, &x->mapped) {
         m->node = as_index_at(x, m->begin);
         x->is_mapped[m->node / 64] |= UINT64_C(1) << m->node % 64;
         x->chunk_bytes -= m->end - AS_HEADER - m->begin - m->bytes;

@@ -47,8 +47,7 @@ static uint64_t *reach(struct precise_search *s, bool united,
         as_marks_free(&s->reached);
         return NULL;
     }
-    for (size_t i = 0; i < s->roots->list.count; i++) {
-        const struct as_root *root = &s->roots->list.items[i];
+    AS_FOR_EACH(const struct as_root, root, &s->roots->list) {
         bool elsewhere = goes == goes_elsewhere && !goes(s, root->node, root->node);
         if (root->united == united && !elsewhere && !as_root_is_weak(s->roots->sources.items[root->source].kind))
             as_mark(&s->reached, root->node);

@@ -115,16 +115,14 @@ bool as_interpreter_unite(const struct as_interpreter *i, struct as_roots *r, co
     if (i->module == UINT32_MAX)
         return true;
     bool ok = as_marks_open(&reached, x, err) && as_vec_reserve(&sorted, r->list.count, err);
-    for (size_t k = 0; ok && k < r->list.count; k++) {
-        struct as_root *root = &r->list.items[k];
+    AS_FOR_EACH_WHILE(ok, struct as_root, root, &r->list) {
         root->united = is_own(i, r, o, root);
         if (root->united)
             as_mark(&reached, root->node);
     }
     if (ok)
         mark_structures(&reached, o, e);
-    for (size_t k = 0; ok && k < r->list.count; k++) {
-        struct as_root *root = &r->list.items[k];
+    AS_FOR_EACH_WHILE(ok, struct as_root, root, &r->list) {
         bool of_thread = r->sources.items[root->source].kind == AS_ROOT_THREAD;
         root->united |= of_thread && as_marked(&reached, root->node) && as_object_of(o, root->node) == 0;
     }

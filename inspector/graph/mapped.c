@@ -94,11 +94,9 @@ bool as_mapped_find(as_mapped_vec *found, struct as_roots_plan *p, const struct 
     for (size_t i = 0; o->interpreter == 0 && i < t->mappings.count; i++)
         if (is_own(p, i) && !add_mapping(&s, (uint32_t)i))
             return false;
-    for (size_t i = 0; i < found->count; i++) {
-        const struct as_mapped *m = &found->items[i];
+    AS_FOR_EACH(const struct as_mapped, m, found)
         if (!as_vec_push(&p->kept_out, err, (struct as_range){m->begin + AS_HEADER, m->end}))
             return false;
-    }
     if (found->count > 0)
         qsort(p->kept_out.items, p->kept_out.count, sizeof *p->kept_out.items, by_start);
     return true;
@@ -126,8 +124,7 @@ bool as_mapped_roots(struct as_roots *r, const struct as_index *x, const struct 
     for (enum as_root_kind kind = 0; ok && kind < AS_ROOT_KINDS; kind++)
         if (!as_root_is_weak(kind))
             as_marks_add_roots(&reached, e, r, kind);
-    for (size_t i = 0; ok && i < x->mapped.count; i++) {
-        const struct as_mapped *m = &x->mapped.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_mapped, m, &x->mapped) {
         if (as_marked(&reached, m->node))
             continue;
         ok = add_root(r, m, err);

@@ -91,8 +91,7 @@ static bool note_malloc(struct as_roots_plan *p, const struct as_objects *object
         keep_out(store->heaps.items[i].start, store->heaps.items[i].end, &start, &end);
     for (size_t i = 0; ok && i < objects->regions.count; i++)
         keep_out(objects->regions.items[i].start, objects->regions.items[i].end, &start, &end);
-    for (size_t i = 0; ok && i < m->libcs.count; i++) {
-        const struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_libc, libc, &m->libcs) {
         keep_out(libc->main_arena, libc->main_arena + (uint64_t)libc->layout.state.size, &start, &end);
         if (libc->mp != AS_UNKNOWN)
             keep_out(libc->mp, libc->mp + (uint64_t)libc->layout.par.size, &start, &end);

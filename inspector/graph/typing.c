@@ -167,8 +167,7 @@ static void start_at(struct spread *s, uint32_t type, uint64_t start, uint64_t a
 static void start_at_variables(struct spread *s)
 {
     const struct as_roots *r = s->in->roots;
-    for (size_t i = 0; i < r->list.count; i++) {
-        const struct as_root *root = &r->list.items[i];
+    AS_FOR_EACH(const struct as_root, root, &r->list) {
         const struct as_root_source *source = &r->sources.items[root->source];
         bool table = as_pattern_buckets(s->in->patterns, root->node).count > 0;
         const struct as_tls_block *block = root->begins || table ? as_tls_at(s->in->tls, root->address) : NULL;
@@ -186,8 +185,7 @@ static void start_at_variables(struct spread *s)
 static void start_in_chunks(struct spread *s)
 {
     const struct as_edges *e = s->in->edges;
-    for (size_t k = 0; k < s->in->tls->blocks.count; k++) {
-        const struct as_tls_block *block = &s->in->tls->blocks.items[k];
+    AS_FOR_EACH(const struct as_tls_block, block, &s->in->tls->blocks) {
         uint32_t node = as_index_target(s->in->index, block->start);
         if (node == AS_NO_NODE)
             continue;

@@ -26,8 +26,7 @@ bool as_vtables_open(struct as_vtables *v, struct as_target *t, uint32_t nodes, 
 {
     *v = (struct as_vtables){.target = t, .nodes = nodes};
     pthread_mutex_init(&v->lock, NULL);
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         struct as_range *data = may_hold_vtables(m) ? as_vec_add(&v->data, err) : NULL;
         if (data)
             *data = (struct as_range){m->start, m->end};

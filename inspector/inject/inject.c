@@ -43,8 +43,7 @@ static void cut_off(struct as_payload *payload, const struct as_elf *elf)
 {
     uint64_t end = sizeof(Elf64_Ehdr);
     uint32_t loads = leave_recorder_out(payload, elf);
-    for (uint32_t i = 0; i < loads; ++i) {
-        const struct as_elf_load *load = &elf->loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, loads) {
         uint64_t behind = load->offset + load->filesz;
         end = load->filesz <= payload->size && load->offset <= payload->size - load->filesz && behind > end ? behind
                                                                                                             : end;

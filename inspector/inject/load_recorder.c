@@ -43,8 +43,7 @@ static bool is_same(const struct carried *c, const struct as_elf_load *load)
 static bool is_same_build(const struct carried *c, const struct as_elf_load *last, struct as_error *err)
 {
     size_t compared = 0;
-    for (uint32_t i = 0; i < c->elf.load_count; i++) {
-        const struct as_elf_load *load = &c->elf.loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, c->elf.loads, c->elf.load_count) {
         if (load == last || !(load->flags & PF_X))
             continue;
         compared++;

@@ -198,11 +198,9 @@ static void see_way_back(struct as_plan *plan, struct as_target *t, const struct
     static const uint8_t SYSCALL_BYTES[] = {0x01, 0x00, 0x00, 0xd4, 0x1f, 0xfc, 0x3f, 0xb1,  // svc #0; cmn x0, #4095
                                             0x42, 0x00, 0x00, 0x54, 0xc0, 0x03, 0x5f, 0xd6}; // b.cs ...; ret
     plan->way.syscall_return = find_code(t, libc, SYSCALL_BYTES, sizeof SYSCALL_BYTES);
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         if (strcmp(as_mapping_path(t, m), "[vdso]") == 0)
             plan->way.restorer = find_restorer(t, m);
-    }
 }
 #endif
 
@@ -214,8 +212,7 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
     bool ok = as_modules_find(&modules, t, err);
     if (!ok)
         return false;
-    for (size_t i = 0; ok && i < modules.list.count; i++) {
-        struct as_module *module = &modules.list.items[i];
+    AS_FOR_EACH_WHILE(ok, struct as_module, module, &modules.list) {
         if (!as_module_open(&modules, module))
             continue;
         ok = see(plan, t, module, libc, err);
@@ -226,11 +223,9 @@ bool as_plan_make(struct as_plan *plan, struct as_target *t, const struct as_mal
     for (size_t i = 0; ok && i < m->libcs.count; i++)
         ok = m->libcs.items[i].malloc_end == 0 ||
              add_range(&plan->malloc, m->libcs.items[i].malloc_start, m->libcs.items[i].malloc_end, err);
-    for (size_t i = 0; ok && i < t->mappings.count; i++) {
-        const struct as_mapping *map = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_mapping, map, &t->mappings)
         if (strcmp(as_mapping_path(t, map), "[vdso]") == 0)
             ok = add_range(&plan->system, map->start, map->end, err);
-    }
     if (ok && plan->loader.end == 0)
         ok = as_fail(err, AS_UNSUPPORTED,
                      "process %d has no dynamic loader of glibc (a static program?): nothing can be loaded into it",

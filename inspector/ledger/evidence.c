@@ -6,8 +6,7 @@
 uint32_t as_largest_sizes(const struct as_view *v, struct as_largest_size out[AS_LARGEST_SIZES])
 {
     uint32_t count = 0;
-    for (uint64_t i = 0; i < v->size_count; i++) {
-        const struct as_size_record *s = &v->sizes[i];
+    AS_FOR_ITEMS(const struct as_size_record, s, v->sizes, v->size_count) {
         struct as_largest_size size = {s->chunk_size, s->in_use, 0};
         bool known = s->chunk_size != AS_UNKNOWN && s->in_use != AS_UNKNOWN;
         if (!known || __builtin_mul_overflow(size.chunk_size, size.count, &size.bytes) || size.bytes == 0)
@@ -27,11 +26,9 @@ uint32_t as_largest_sizes(const struct as_view *v, struct as_largest_size out[AS
 uint64_t as_largest_mmapped(const struct as_view *v)
 {
     uint64_t largest = 0;
-    for (uint64_t i = 0; i < v->heap_count; i++) {
-        const struct as_heap_record *h = &v->heaps[i];
+    AS_FOR_ITEMS(const struct as_heap_record, h, v->heaps, v->heap_count)
         if (h->kind == AS_HEAP_MMAPPED && h->end > h->start && h->end - h->start > largest)
             largest = h->end - h->start;
-    }
     return largest;
 }
 
@@ -55,8 +52,7 @@ struct as_releasable as_releasable_pages(const struct as_view *v)
         return (struct as_releasable){AS_UNKNOWN, AS_UNKNOWN, AS_UNKNOWN};
     struct as_releasable sum = {0};
     uint32_t counted = UINT32_MAX; // the heaps of an arena follow one another
-    for (uint64_t i = 0; i < v->heap_count; i++) {
-        const struct as_heap_record *h = &v->heaps[i];
+    AS_FOR_ITEMS(const struct as_heap_record, h, v->heaps, v->heap_count) {
         // Most pages of most arenas are in use: the row tells without a snapshot of each.
         if (h->arena == UINT32_MAX || v->arenas[h->arena].ledger.releasable == 0)
             continue;

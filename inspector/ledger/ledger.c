@@ -47,8 +47,7 @@ bool as_ledger_partial_close(struct as_store *s, struct as_ledger_partial *part,
         memcpy(s->pages.items + s->pages.count, part->own.items, part->own.count * sizeof *s->pages.items);
         s->pages.count += part->own.count;
     }
-    for (size_t i = 0; ok && i < part->doubts.count; i++) {
-        const struct as_residency_failure *doubt = &part->doubts.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_residency_failure, doubt, &part->doubts) {
         uint32_t heap = (uint32_t)heaps + doubt->heap;
         as_store_warn(s, AS_WARN_RESIDENCY, s->heaps.items[heap].arena, heap, doubt->address, "%s", doubt->why.text);
     }

@@ -47,8 +47,7 @@ static uint32_t heap_at(const struct as_store *s, uint64_t address, uint32_t hin
     if (hint < s->heaps.count && address >= s->heaps.items[hint].start && address < s->heaps.items[hint].end)
         return hint;
     uint32_t behind = 0;
-    for (size_t i = 0; i < s->arenas.count; i++) {
-        const struct as_arena_record *arena = &s->arenas.items[i];
+    AS_FOR_EACH(const struct as_arena_record, arena, &s->arenas) {
         uint32_t found = heap_among(s, arena->first_heap, arena->heap_count, address);
         if (found != UINT32_MAX)
             return found;

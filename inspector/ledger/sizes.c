@@ -93,8 +93,7 @@ bool as_sizes_add(struct as_sizes *to, struct as_sizes *from)
     for (size_t i = 0; i < AS_SIZES_DIRECT; i++)
         if (has_counts(&from->direct[i]))
             add_counts(&to->direct[i], &from->direct[i]);
-    for (size_t i = 0; i < from->slots; i++) {
-        const struct as_size_count *size = &from->large.items[i];
+    AS_FOR_ITEMS(const struct as_size_count, size, from->large.items, from->slots) {
         struct as_size_count *sum = size->record.chunk_size != 0 ? as_sizes_large(to, size->record.chunk_size) : NULL;
         if (sum)
             add_counts(sum, size);

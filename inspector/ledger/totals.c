@@ -156,8 +156,7 @@ bool as_ledger_finish(struct as_ledger_builder *b, bool all_found)
         return false;
     if (totals->ledger.unknown == AS_UNKNOWN)
         forget_rows(&s->totals.ledger);
-    for (size_t i = 0; i < s->arenas.count; i++) {
-        struct as_arena_record *arena = &s->arenas.items[i];
+    AS_FOR_EACH(struct as_arena_record, arena, &s->arenas) {
         if (arena->ledger.unknown == AS_UNKNOWN || !t->residency.known)
             forget_rows(&arena->ledger);
         as_ledger_add(&totals->ledger, &arena->ledger);

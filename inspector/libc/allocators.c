@@ -82,8 +82,7 @@ static const struct as_module *answering(const struct as_modules *modules)
 {
     const struct as_module *best = NULL;
     uint64_t best_rank = UINT64_MAX;
-    for (size_t i = 0; i < modules->list.count; i++) {
-        const struct as_module *module = &modules->list.items[i];
+    AS_FOR_EACH(const struct as_module, module, &modules->list) {
         uint64_t rank = module->order;
         if (!module->defines_malloc || begins_with_prefix(module->elf.soname, "ld-linux"))
             continue;
@@ -212,8 +211,7 @@ void as_allocator_decide(const struct as_modules *modules, struct as_malloc *out
     const struct as_module *musl = find_module(modules, is_musl);
     const struct as_module *go = find_module(modules, is_go_program);
     out->go_program = go ? go->start : 0;
-    for (size_t i = 0; i < modules->list.count; i++) {
-        const struct as_module *each = &modules->list.items[i];
+    AS_FOR_EACH(const struct as_module, each, &modules->list) {
         as_interpreters_add(&out->interpreters, (struct as_range){each->start, each->end}, each->interpreters);
         out->loaded |= (uint32_t)each->is_jemalloc << AS_MALLOC_JEMALLOC |
                        (uint32_t)each->is_tcmalloc << AS_MALLOC_TCMALLOC |

@@ -53,8 +53,7 @@ bool as_text_has(const struct as_elf *elf, const char *words)
     bool found = false;
     if (!as_vec_reserve(&buffer, STEP, NULL))
         return false;
-    for (uint32_t i = 0; i < elf->load_count; i++) {
-        const struct as_elf_load *load = &elf->loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, elf->load_count) {
         uint64_t end = load->flags & (PF_W | PF_X) ? 0 : load->filesz < MAX_SEARCH ? load->filesz : MAX_SEARCH;
         for (uint64_t at = 0; !found && at < end; at += STEP - OVERLAP) {
             size_t length = end - at < STEP ? (size_t)(end - at) : STEP;
@@ -73,8 +72,7 @@ void as_banner_read(struct as_banner *text, const struct as_elf *elf)
         return;
     // Constant data has a segment of its own, or (before --separate-code) lies with the code.
     for (unsigned executable = 0; executable <= PF_X && !text->complete; executable += PF_X) {
-        for (uint32_t i = 0; i < elf->load_count; i++) {
-            const struct as_elf_load *load = &elf->loads[i];
+        AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, elf->load_count) {
             if ((load->flags & (PF_W | PF_X)) != executable)
                 continue;
             uint64_t end = load->filesz < MAX_SEARCH ? load->filesz : MAX_SEARCH;

@@ -61,11 +61,9 @@ static size_t read_file(struct as_constants *c, struct as_module *module, uint64
 static size_t read_left_out(struct as_constants *c, uint64_t address, void *buffer, size_t length)
 {
     size_t got = 0;
-    for (size_t i = 0; i < c->modules->list.count && got == 0; i++) {
-        struct as_module *module = &c->modules->list.items[i];
+    AS_FOR_EACH_WHILE(got == 0, struct as_module, module, &c->modules->list)
         if (module->has_file && address >= module->start && address < module->end)
             got = read_file(c, module, address, buffer, length);
-    }
     return got;
 }
 

@@ -22,8 +22,7 @@ bool as_elf_read_offset(const struct as_elf *elf, uint64_t offset, void *buffer,
 
 const struct as_elf_load *as_elf_load_at(const struct as_elf *elf, uint64_t address, uint64_t length)
 {
-    for (uint32_t i = 0; i < elf->load_count; i++) {
-        const struct as_elf_load *load = &elf->loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, elf->load_count) {
         if (address >= load->vaddr && address - load->vaddr <= load->memsz &&
             length <= load->memsz - (address - load->vaddr))
             return load;

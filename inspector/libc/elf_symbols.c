@@ -221,8 +221,7 @@ bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct 
     *image = (struct as_elf_image){0};
     uint64_t start = UINT64_MAX;
     uint64_t end = 0;
-    for (uint32_t i = 0; i < elf->load_count; i++) {
-        const struct as_elf_load *load = &elf->loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, elf->load_count) {
         if (elf->fd < 0 || !(load->flags & PF_W) || load->filesz == 0)
             continue;
         start = load->vaddr < start ? load->vaddr : start;
@@ -237,8 +236,7 @@ bool as_image_load(struct as_elf_image *image, const struct as_elf *elf, struct 
         return false;
     image->address = start;
     image->bytes.count = end - start;
-    for (uint32_t i = 0; i < elf->load_count; i++) {
-        const struct as_elf_load *load = &elf->loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, elf->loads, elf->load_count) {
         if ((load->flags & PF_W) && load->filesz &&
             !as_elf_read_offset(elf, load->offset, image->bytes.items + (load->vaddr - start), load->filesz)) {
             as_image_free(image);

@@ -108,8 +108,7 @@ static bool find_base(const struct as_target *t, struct as_module *module)
 {
     const struct as_mapping *first = &t->mappings.items[module->first_mapping];
     uint64_t page = ~(uint64_t)(t->page_size - 1);
-    for (uint32_t i = 0; i < module->elf.load_count; i++) {
-        const struct as_elf_load *load = &module->elf.loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, module->elf.loads, module->elf.load_count) {
         if ((load->offset & page) == first->offset) {
             module->base = module->elf.type == ET_EXEC ? 0 : first->start - (load->vaddr & page);
             return true;
@@ -205,14 +204,12 @@ static uint64_t debug_map(struct as_modules *modules)
 {
     struct as_target *t = modules->target;
     uint64_t map;
-    for (size_t i = 0; i < modules->list.count; i++) {
-        const struct as_module *module = &modules->list.items[i];
+    AS_FOR_EACH(const struct as_module, module, &modules->list) {
         uint64_t debug = module->elf.has_interp ? dynamic_value(t, module, DT_DEBUG) : 0;
         if (debug && as_target_read_u64(t, debug + 8, &map) && map)
             return map;
     }
-    for (size_t i = 0; i < modules->list.count; i++) {
-        const struct as_module *module = &modules->list.items[i];
+    AS_FOR_EACH(const struct as_module, module, &modules->list) {
         Elf64_Sym symbol;
         struct as_elf mapped;
         if (strncmp(module->elf.soname, "ld-linux", 8) == 0 && as_elf_open_mapped(&mapped, t, module->start, NULL) &&
@@ -231,8 +228,7 @@ static void order_modules(struct as_modules *modules)
         uint64_t words[4]; // l_addr, l_name, l_ld, l_next
         if (!as_target_read(t, map, words, sizeof words))
             return;
-        for (size_t i = 0; i < modules->list.count; i++) {
-            struct as_module *module = &modules->list.items[i];
+        AS_FOR_EACH(struct as_module, module, &modules->list) {
             // l_ld is the object's dynamic section, which tells two of the same file apart.
             if (words[2] == module->base + module->elf.dynamic && module->order == AS_NO_ORDER) {
                 module->order = order;
@@ -249,8 +245,7 @@ const struct as_elf_load *as_module_constant_at(const struct as_modules *modules
                                                 uint64_t start, uint64_t end)
 {
     const uint64_t page = modules->target->page_size;
-    for (uint32_t i = 0; i < module->elf.load_count; i++) {
-        const struct as_elf_load *load = &module->elf.loads[i];
+    AS_FOR_ITEMS(const struct as_elf_load, load, module->elf.loads, module->elf.load_count) {
         uint64_t first = module->base + load->vaddr, last = first + load->memsz;
         if (!(load->flags & PF_W) && first / page * page <= start && end <= (last + page - 1) / page * page)
             return load;

@@ -141,8 +141,7 @@ bool as_arenas_read(struct as_heaps *h, uint32_t libc_index, struct as_error *er
 
 bool as_arenas_locked(struct as_target *t, const struct as_malloc *m)
 {
-    for (size_t i = 0; i < m->libcs.count; i++) {
-        const struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH(const struct as_libc, libc, &m->libcs) {
         uint64_t address = libc->main_arena;
         uint64_t remembered = 0;
         const struct as_state_layout *at = &libc->layout.state;

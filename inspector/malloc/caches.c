@@ -65,8 +65,7 @@ static bool collect_from_heaps(struct as_heaps *h, uint32_t libc_index, struct c
 // Structs in mappings of their own.
 static bool collect_from_mmapped(const struct as_heaps *h, uint32_t libc_index, struct candidates *c)
 {
-    for (size_t i = 0; i < h->mmapped.count; i++) {
-        const struct as_mmapped *m = &h->mmapped.items[i];
+    AS_FOR_EACH(const struct as_mmapped, m, &h->mmapped) {
         if (m->chunk != m->map_start || !as_tcache_placed(h, libc_index, m->chunk + AS_HEADER))
             continue;
         if (!as_vec_push(&c->found, c->err, m->chunk + AS_HEADER))
@@ -162,8 +161,7 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
     h->max_cached = most_cached(h);
     bool ok = true;
     bool unknown = h->threads.count == 0;
-    for (size_t i = 0; ok && i < h->threads.count; i++) {
-        struct as_thread_use *use = &h->threads.items[i];
+    AS_FOR_EACH_WHILE(ok, struct as_thread_use, use, &h->threads) {
         if (use->tcache == AS_UNKNOWN)
             unknown = true;
         else if (use->tcache == 0)
@@ -174,8 +172,7 @@ bool as_caches_find(struct as_heaps *h, struct as_error *err)
     for (size_t i = 0; ok && i < h->other_tcaches.count; i++)
         ok = as_tcache_read(h, h->other_tcaches.items[i].libc_index, &cache, h->other_tcaches.items[i].address,
                             &(struct as_tcache_contents){0}, err);
-    for (size_t i = 0; ok && i < h->lost_tcaches.count; i++) {
-        struct as_lost_tcache *lost = &h->lost_tcaches.items[i];
+    AS_FOR_EACH_WHILE(ok, struct as_lost_tcache, lost, &h->lost_tcaches) {
         struct as_tcache_contents sum = {0};
         ok = as_tcache_read(h, lost->libc_index, &cache, lost->address, &sum, err);
         lost->count = sum.count;

@@ -353,8 +353,7 @@ static bool drop_surplus(struct search *s)
 
 void as_mmapped_classify(struct as_heaps *h)
 {
-    for (size_t i = 0; i < h->mmapped.count; i++) {
-        struct as_mmapped *m = &h->mmapped.items[i];
+    AS_FOR_EACH(struct as_mmapped, m, &h->mmapped) {
         size_t at = as_lower_bound(h->cached.items, h->cached.count, m->chunk);
         if (at < h->cached.count && (h->cached.items[at] ^ m->chunk) < AS_ALIGNMENT)
             m->class = as_tag(h->cached.items[at]);

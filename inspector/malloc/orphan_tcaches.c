@@ -98,8 +98,7 @@ static bool classify_candidate(struct as_heaps *h, struct as_page_cache *cache, 
 // Maps that hold one struct and no more are not walked.
 static bool add_mmapped_candidates(struct as_heaps *h, struct as_error *err)
 {
-    for (size_t i = 0; i < h->mmapped.count; i++) {
-        const struct as_mmapped *m = &h->mmapped.items[i];
+    AS_FOR_EACH(const struct as_mmapped, m, &h->mmapped) {
         uint8_t bytes[AS_TCACHE_BYTES];
         // Where the threshold is not below its size no such struct was mmapped.
         for (uint32_t k = 0; m->class == AS_CHUNK_IN_USE && m->chunk == m->map_start && k < h->malloc->libcs.count;

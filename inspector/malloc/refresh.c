@@ -65,11 +65,9 @@ static void replace_faults(struct as_heaps *h, uint32_t arena, const struct as_h
         if (h->faults.items[i].arena != arena)
             h->faults.items[kept++] = h->faults.items[i];
     h->faults.count = kept;
-    for (size_t i = 0; i < now->faults.count; i++) {
-        const struct as_fault *f = &now->faults.items[i];
+    AS_FOR_EACH(const struct as_fault, f, &now->faults)
         if (f->arena == arena_now)
             as_fault_note(h, arena, f->heap, f->address, f->what);
-    }
 }
 
 bool as_heaps_refresh(struct as_heaps *h, uint32_t arena, uint32_t first, bool *done, struct as_error *err)

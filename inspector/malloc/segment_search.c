@@ -28,8 +28,7 @@ static bool add_wanted(const struct as_heaps *h, wanted_vec *wanted, uint32_t ar
         return false;
     *s = (struct wanted_top){
         .arena = arena, .top = a->top, .top_end = a->top + a->top_size, .missing_bytes = a->system_mem};
-    for (size_t i = 0; i < h->heaps.count; i++) {
-        const struct as_heap *heap = &h->heaps.items[i];
+    AS_FOR_EACH(const struct as_heap, heap, &h->heaps) {
         uint64_t size = heap->arena == arena ? heap->end - heap->start : 0;
         s->missing_bytes -= size < s->missing_bytes ? size : s->missing_bytes;
     }
@@ -41,8 +40,7 @@ static const struct wanted_top *next_top(const struct as_heaps *h, const wanted_
                                          uint64_t to)
 {
     const struct wanted_top *next = NULL;
-    for (size_t i = 0; i < wanted->count; i++) {
-        const struct wanted_top *s = &wanted->items[i];
+    AS_FOR_EACH(const struct wanted_top, s, wanted) {
         if (s->top >= start && s->top < to && s->top % AS_ALIGNMENT == 0 && s->top_end > s->top &&
             s->top_end % AS_ALIGNMENT == 0 && as_heap_fits(h, s->top, s->top_end) && (!next || s->top < next->top))
             next = s;
@@ -278,8 +276,7 @@ static bool search_all(struct as_heaps *h, wanted_vec *wanted, struct as_window 
 {
     struct as_target *t = h->target;
     uint64_t from = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         from = from > m->start ? from : m->start;
         uint64_t region = from < m->end ? as_anonymous_end(t, from, UINT64_MAX) : from;
         while (from < region) {
@@ -305,8 +302,7 @@ static void check(struct as_heaps *h, const wanted_vec *wanted)
         uint32_t arena = wanted->items[k].arena;
         bool found = false;
         uint64_t sum = 0;
-        for (size_t i = 0; i < h->heaps.count; i++) {
-            const struct as_heap *heap = &h->heaps.items[i];
+        AS_FOR_EACH(const struct as_heap, heap, &h->heaps) {
             found |= heap->arena == arena && heap->has_top;
             sum += heap->arena == arena ? heap->end - heap->start : 0;
         }

@@ -258,11 +258,9 @@ static bool no_tcaches(const struct as_heaps *h, uint32_t libc_index)
         return true;
     if (h->pars.items[libc_index].n_mmaps != 0) // where the threshold is low it may have mmapped all that it handed out
         return false;
-    for (size_t i = 0; i < h->arenas.count; i++) {
-        const struct as_arena *arena = &h->arenas.items[i];
+    AS_FOR_EACH(const struct as_arena, arena, &h->arenas)
         if (arena->libc_index == libc_index && (arena->top != 0 || arena->system_mem != 0))
             return false;
-    }
     return true;
 }
 

@@ -59,10 +59,8 @@ bool as_heaps_join(struct as_heaps *h, struct as_heaps *part, size_t first, size
     h->zero_candidates += part->zero_candidates;
     h->zero_candidate_bytes += part->zero_candidate_bytes;
     h->zero_candidates_likely += part->zero_candidates_likely;
-    for (size_t i = 0; ok && i < part->faults.count; i++) {
-        const struct as_fault *f = &part->faults.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_fault, f, &part->faults)
         as_fault_note(h, f->arena, f->heap == UINT32_MAX ? f->heap : f->heap + (uint32_t)first, f->address, f->what);
-    }
     AS_FREE_VECS(part, heaps, spans, faults, tcache_candidates);
     return ok;
 }

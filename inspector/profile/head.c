@@ -36,8 +36,7 @@ bool as_profile_head_holds(const struct as_profile_head *head, uint64_t address,
 
 uint64_t as_profile_head_find(struct as_target *t, struct as_profile_head *head)
 {
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         uint64_t magic;
         if (m->kind != AS_MAP_ANON || m->end - m->start < LEAST_BYTES || m->end - m->start > MOST_BYTES ||
             !(m->prot & AS_PROT_WRITE) || m->out_of_reach)

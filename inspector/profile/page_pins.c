@@ -100,8 +100,7 @@ static void share(const struct keeping *k, const struct as_used_page *page, cons
     uint64_t part = page->stranded / page->chunks, left = page->stranded;
     uint32_t first = site_of_user(o->first[0]), last = site_of_user(o->last);
     bool alone = first != NOBODY;
-    for (size_t i = 0; i < page->users; i++) {
-        const struct as_page_user *user = &page->here[i];
+    AS_FOR_ITEMS(const struct as_page_user, user, page->here, page->users) {
         alone = alone && user->user != NOBODY && site_of(user->user) == site_of(first);
         if (user->user == last)
             continue;
@@ -262,10 +261,8 @@ static bool open_keeping(struct keeping *k)
 // Where not every page is watched: a page of which some chunks have no known site may be kept by these.
 static void forget_what_is_alone(struct keeping *k)
 {
-    for (size_t i = 0; k->k->page_rate != 1 && i < k->store->profile_pins.count; i++) {
-        struct as_profile_pin_record *pinned = &k->store->profile_pins.items[i];
+    AS_FOR_EACH_WHILE(k->k->page_rate != 1, struct as_profile_pin_record, pinned, &k->store->profile_pins)
         pinned->pages = pinned->pages_stranded = pinned->returned = AS_UNKNOWN;
-    }
 }
 
 bool as_page_pins_make(const struct as_site_keeping *keeping, struct as_store *s, struct as_error *err)

@@ -39,8 +39,7 @@ bool as_profile_find_regions(struct as_target *t, struct as_store *s, struct as_
     struct own_memory own = {0};
     size_t first = s->regions.count;
     uint32_t runtime = UINT32_MAX;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         enum own_kind found = what_begins(t, m);
         if (found == NOTHING)
             continue;

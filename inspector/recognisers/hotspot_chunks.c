@@ -87,8 +87,7 @@ bool as_hotspot_chunks_find(const struct as_recogniser_input *in)
     for (uint32_t i = 0; i < in->modules->list.count; i++)
         if (strcmp(as_module_name(in->modules, &in->modules->list.items[i]), "libjvm.so") == 0)
             module = i;
-    for (size_t i = 0; module != UINT32_MAX && i < r->list.count; i++) {
-        const struct as_root *root = &r->list.items[i];
+    AS_FOR_EACH_WHILE(module != UINT32_MAX, const struct as_root, root, &r->list) {
         const struct as_root_source *source = &r->sources.items[root->source];
         if (source->kind == AS_ROOT_GLOBAL && source->module == module && root->begins)
             match_at(&h, root->address);

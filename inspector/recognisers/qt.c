@@ -183,8 +183,7 @@ static void prove_texts6(struct qt_reading *r)
         }
     if (r->beside.count > 0)
         qsort(r->beside.items, r->beside.count, sizeof *r->beside.items, by_array);
-    for (size_t i = 0; i < r->beside.count; i++) {
-        const struct beside *b = &r->beside.items[i];
+    AS_FOR_EACH(const struct beside, b, &r->beside) {
         struct array a = r->arrays.items[b->array];
         if (r->qt.proof.patterns->shape[a.node] == AS_SHAPE_QT_TEXT) // copies of a QString share it
             continue;

@@ -2,6 +2,7 @@
 // A list of modules is never changed: there is a new one. A thread that unwinds names the list that it reads, and who frees a list
 // checks whether anybody does.
 #include "base/clock.h"
+#include "base/vec.h"
 #include "recorder/interpreters.h"
 #include "recorder/recorder.h"
 
@@ -81,8 +82,7 @@ static uint32_t add_record(const struct as_unwind_module *module)
 // Before the list is anybody else's: a frame finds its record without a search.
 static void add_records(struct as_unwind_modules *modules)
 {
-    for (size_t i = 0; i < modules->count; i++) {
-        struct as_unwind_module *module = &modules->items[i];
+    AS_FOR_EACH(struct as_unwind_module, module, modules) {
         module->tag = record_of(module);
         if (module->tag == NO_MODULE)
             module->tag = add_record(module);

@@ -300,11 +300,9 @@ static bool search_interpreters(struct as_py_search *s)
 static int64_t reads_of(const struct as_target *t)
 {
     uint64_t memory = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         if (as_is_runtime_memory(m) && m->end - m->start <= LARGEST_MAPPING)
             memory += m->end - m->start;
-    }
     return FREE_READS + READS * (int64_t)(memory / layouts[0].pool);
 }
 

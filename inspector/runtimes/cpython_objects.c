@@ -298,8 +298,7 @@ static const char *memory_of(const struct as_py_type_entry *type)
 static bool visit_types(const struct as_py_count *c)
 {
     const struct as_object_visitor *v = c->visitor;
-    for (size_t i = 0; i < c->types.entries.count; i++) {
-        const struct as_py_type_entry *entry = &c->types.entries.items[i];
+    AS_FOR_EACH(const struct as_py_type_entry, entry, &c->types.entries) {
         if (!v->type(v->context, &(struct as_visited_type){.address = entry->address,
                                                            .of_heap = entry->flags & AS_PY_HEAP_TYPE,
                                                            .name = as_strings_at(&c->types.names, entry->name),

@@ -71,8 +71,7 @@ static void count_items(struct as_py_count *c, const uint64_t *items, size_t cou
 void as_py_count_owned(struct as_py_count *c)
 {
     size_t region = 0;
-    for (size_t i = 0; i < c->batches.count; i++) {
-        const struct as_py_batch *batch = &c->batches.items[i];
+    AS_FOR_EACH(const struct as_py_batch, batch, &c->batches) {
         const struct as_py_owned *list = &c->lists.items[batch->list];
         if (batch->first < batch->end)
             count_items(c, list->items.items + batch->first, batch->end - batch->first, list->numbers.items, &region);

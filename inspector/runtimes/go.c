@@ -141,8 +141,7 @@ static bool search_goroutines(struct go_search *s, struct as_range variables)
 static void count_stacks(const struct go_search *s, struct as_runtime_record *record)
 {
     record->stacks = record->stacks_resident = 0;
-    for (size_t i = 0; i < s->heap.stacks.count; i++) {
-        const struct as_range *r = &s->heap.stacks.items[i];
+    AS_FOR_EACH(const struct as_range, r, &s->heap.stacks) {
         uint64_t resident = as_target_resident_bytes(s->target, r->start, r->end);
         bool known = resident != AS_UNKNOWN && record->stacks_resident != AS_UNKNOWN;
         record->stacks += r->end - r->start;

@@ -117,8 +117,7 @@ static bool add_extent(struct innodb_search *s, uint64_t at)
 static bool find_pool(struct innodb_search *s)
 {
     struct as_target *t = s->target;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         if (!as_is_runtime_memory(m))
             continue;
         uint64_t at = as_align_up(m->start, EXTENT);
@@ -199,8 +198,7 @@ static bool search_variables(struct innodb_search *s, struct log_buffers *log)
 {
     const struct as_target *t = s->target;
     uint64_t end = 0, left = MOST_VARIABLES;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         bool follows = m->start == end && as_is_runtime_memory(m);
         if (!is_program(t, m) && !follows)
             continue;

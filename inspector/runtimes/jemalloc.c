@@ -256,8 +256,7 @@ static bool is_in_region(const struct jemalloc_search *s, uint64_t address)
 static void add_block_before(struct jemalloc_search *s)
 {
     const struct as_target *t = s->target;
-    for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(s->ok, const struct as_mapping, m, &t->mappings) {
         if (!as_is_runtime_memory(m))
             continue;
         struct own_block b;

@@ -252,8 +252,7 @@ static void visit_all(struct ruby_search *s, visit_fn *visit)
 {
     struct as_target *t = s->target;
     uint64_t step = (uint64_t)STEP * t->page_size;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         for (uint64_t at = m->start; is_likely(m) && at < m->end && !s->done && s->tries < TRIES;) {
             at = as_target_skip_missing(t, at) / t->page_size * t->page_size;
             at = at < m->end ? as_target_skip_absent(t, at, m->end) : m->end;
@@ -308,8 +307,7 @@ static bool add_records(struct as_store *s, const struct as_ruby *ruby, struct a
     s->meta.ruby_releases = as_strings_add(&s->strings, ruby->releases, strlen(ruby->releases));
     if (!as_vec_reserve(&s->ruby, ruby->pages.count, err))
         return false;
-    for (size_t i = 0; i < ruby->pages.count; i++) {
-        const struct as_ruby_page *page = &ruby->pages.items[i];
+    AS_FOR_EACH(const struct as_ruby_page, page, &ruby->pages) {
         s->ruby.items[s->ruby.count++] = (struct as_ruby_page_record){
             .address = page->address,
             .resident = AS_UNKNOWN,

@@ -156,11 +156,9 @@ static bool is_called(struct as_ruby_classes *c, const struct as_ruby_name_place
 {
     const struct as_ruby_pair *most = NULL;
     char name[NAME];
-    for (size_t i = 0; i < c->pairs.count; i++) {
-        const struct as_ruby_pair *pair = &c->pairs.items[i];
+    AS_FOR_EACH(const struct as_ruby_pair, pair, &c->pairs)
         if (pair->type == type && pair->kind == AS_CLASS_NAMED && (!most || pair->count > most->count))
             most = pair;
-    }
     return most && as_ruby_class_name(c, place, most->class, name, sizeof name) && strcmp(name, wanted) == 0;
 }
 

@@ -107,8 +107,7 @@ static bool count_pages(struct ruby_count *c, owned_vec *owned)
 {
     AS_VEC(uint8_t) buffer = {0};
     bool ok = as_vec_reserve(&buffer, LARGEST_PAGE, c->err);
-    for (size_t i = 0; i < c->store->ruby.count && ok; i++) {
-        const struct as_ruby_page_record *page = &c->store->ruby.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_ruby_page_record, page, &c->store->ruby) {
         if (page->slot_size == 0)
             continue;
         bool read = as_target_read_resident(c->target, page->address, buffer.items, page->size) == page->size;
@@ -221,8 +220,7 @@ static bool learn_marks(struct ruby_count *c)
     AS_VEC(uint8_t) buffer = {0};
     if (!as_vec_reserve(&buffer, LARGEST_PAGE, c->err))
         return false;
-    for (size_t i = 0; i < c->store->ruby.count && c->marks.ages == AS_RUBY_AGES_UNKNOWN; i++) {
-        const struct as_ruby_page_record *page = &c->store->ruby.items[i];
+    AS_FOR_EACH_WHILE(c->marks.ages == AS_RUBY_AGES_UNKNOWN, const struct as_ruby_page_record, page, &c->store->ruby) {
         if (page->slot_size > 0 &&
             as_target_read_resident(c->target, page->address, buffer.items, page->size) == page->size)
             as_ruby_marks_learn(&c->marks, page, buffer.items);

@@ -97,8 +97,7 @@ bool as_ruby_find_arena(struct as_target *t, struct as_range *arena, struct as_e
 {
     bool ok = true;
     *arena = (struct as_range){0};
-    for (size_t i = 0; ok && arena->end == 0 && i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(ok && arena->end == 0, const struct as_mapping, m, &t->mappings) {
         if (m->kind == AS_MAP_ANON && m->end - m->start >= ARENA && m->rss != 0 &&
             (m->prot & (AS_PROT_READ | AS_PROT_WRITE | AS_PROT_SHARED)) == (AS_PROT_READ | AS_PROT_WRITE))
             ok = search_mapping(t, m, arena, err);
@@ -148,8 +147,7 @@ bool as_ruby_visit_transient(struct as_target *t, const struct as_range *arena, 
     if (found->count > 0)
         qsort(found->items, found->count, sizeof *found->items, by_address);
     uint64_t end = arena->start;
-    for (size_t i = 0; i < found->count; i++) {
-        const struct as_ruby_transient *piece = &found->items[i];
+    AS_FOR_EACH(const struct as_ruby_transient, piece, found) {
         if (piece->address < end + HEADER) // two objects have it
             continue;
         end = piece->address + piece->size;

@@ -97,8 +97,7 @@ static bool by_layout(struct v8_search *s, uint64_t at, const uint64_t words[HEA
     bool have = words[DESCRIPTOR] % sizeof *words == 0 &&
                 as_is_runtime_memory(as_target_mapping_at(s->target, words[DESCRIPTOR])) &&
                 as_target_read(s->target, words[DESCRIPTOR], apart, sizeof apart);
-    for (size_t i = 0; i < LAYOUTS; i++) {
-        const struct header_layout *l = &layouts[i];
+    AS_FOR_ITEMS(const struct header_layout, l, layouts, LAYOUTS) {
         const uint64_t *w = l->apart ? apart : words;
         *p = (struct v8_page){.size = w[l->size],
                               .heap = w[l->heap],
@@ -245,8 +244,7 @@ static void search_mappings(struct v8_search *s)
     const struct as_target *t = s->target;
     uint64_t places[BATCH];
     size_t count = 0;
-    for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(s->ok, const struct as_mapping, m, &t->mappings) {
         if (!as_is_runtime_memory(m))
             continue;
         for (uint64_t at = as_align_up(m->start, ALIGNMENT); s->ok && at >= m->start && at < m->end; at += ALIGNMENT) {

@@ -67,11 +67,9 @@ static bool take_words(void *context, uint64_t address, const uint64_t *words, s
 static struct as_range all_memory(const struct as_target *t)
 {
     struct as_range all = {UINT64_MAX, 0};
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         if (as_is_runtime_memory(m))
             all = (struct as_range){m->start < all.start ? m->start : all.start, m->end};
-    }
     return all;
 }
 

@@ -147,8 +147,7 @@ static void search_mappings(struct zend_search *s)
 {
     const struct as_target *t = s->target;
     s->reads_left += READS * as_runtime_read_budget(t, CHUNK);
-    for (size_t i = 0; i < t->mappings.count && s->ok; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(s->ok, const struct as_mapping, m, &t->mappings) {
         if (!as_is_runtime_memory(m))
             continue;
         for (uint64_t at = as_align_up(m->start, CHUNK); s->ok && s->reads_left > 0 && at < m->end; at += CHUNK) {

@@ -40,8 +40,7 @@ static void count_lost(const struct as_heaps *h, uint32_t libc_index, struct as_
 {
     bool stands = h->target->kind == AS_TARGET_CORE || h->target->stop.active;
     record->lost_known = stands && (h->tcaches_known.items[libc_index] || !as_has_tcache(h, libc_index));
-    for (size_t i = 0; i < h->lost_tcaches.count; i++) {
-        const struct as_lost_tcache *lost = &h->lost_tcaches.items[i];
+    AS_FOR_EACH(const struct as_lost_tcache, lost, &h->lost_tcaches) {
         if (lost->libc_index != libc_index)
             continue;
         record->lost_tcaches++;
@@ -90,8 +89,7 @@ static bool copy_mallocs(struct as_store *s, const struct as_heaps *h, struct as
 
 static bool copy_arenas(struct as_store *s, const struct as_heaps *h, struct as_error *err)
 {
-    for (size_t i = 0; i < h->arenas.count; i++) {
-        const struct as_arena *arena = &h->arenas.items[i];
+    AS_FOR_EACH(const struct as_arena, arena, &h->arenas) {
         if (!as_vec_push(&s->arenas, err,
                          (struct as_arena_record){
                              .address = arena->address,

@@ -81,8 +81,7 @@ static void report_lost(struct as_store *s, const struct as_heaps *h, enum as_mo
 static void report_faults(struct as_store *s, const struct as_heaps *h, enum as_mode mode)
 {
     uint64_t changed = 0;
-    for (size_t i = 0; i < h->faults.count; i++) {
-        const struct as_fault *f = &h->faults.items[i];
+    AS_FOR_EACH(const struct as_fault, f, &h->faults) {
         // A fault of no arena is a thread's cache's, unless something is missing.
         if (is_running(mode) && !h->incomplete && f->arena == UINT32_MAX && f->address != AS_UNKNOWN) {
             changed++;
@@ -217,8 +216,7 @@ static bool take(struct as_target *t, const struct prepared *p, struct as_stop_p
 // A libc that failed the proof while the target ran, or was locked, may pass now. An unproven one is shown with a warning.
 static void prove_libc_again(struct as_target *t, struct as_malloc *m, struct as_store *s)
 {
-    for (size_t i = 0; i < m->libcs.count; i++) {
-        struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH(struct as_libc, libc, &m->libcs) {
         char why[TEXT / 2];
         if (libc->proven || (libc->proven = as_libc_prove(t, libc, why, sizeof why)))
             continue;
@@ -282,8 +280,7 @@ static bool add_open_files(struct as_store *s, struct as_target *t, struct as_er
     bool ok = !t->ops->open_files || t->ops->open_files(t, &open, err);
     s->meta.descriptors = open.descriptors;
     s->meta.descriptors_left = open.descriptors == AS_UNKNOWN ? AS_UNKNOWN : open.left;
-    for (size_t i = 0; ok && i < open.files.count; i++) {
-        const struct as_open_file *f = &open.files.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_open_file, f, &open.files) {
         ok = as_vec_push(&s->open_files, err,
                          (struct as_open_file_record){.name = as_records_string(s, t, f->name),
                                                       .descriptors = f->descriptors,

@@ -116,8 +116,7 @@ bool as_stop_plan_yield(const struct as_target *t, const struct as_snapshot_opti
 // The mappings were read anew, and with them the names in t->strings: a libc's own is that of the file its data is of.
 static void refresh_paths(const struct as_target *t, struct as_malloc *m)
 {
-    for (size_t i = 0; i < m->libcs.count; i++) {
-        struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH(struct as_libc, libc, &m->libcs) {
         const struct as_mapping *data = libc->base == AS_UNKNOWN ? NULL : as_target_mapping_at(t, libc->main_arena);
         libc->path = data ? data->path : 0;
     }
@@ -164,8 +163,7 @@ bool as_stop_plan_catch(struct as_target *t, struct as_malloc *m, const struct a
     struct as_range code[MAX_LIBCS];
     struct as_range around[MAX_LIBCS];
     struct as_critical critical = {.code = code, .around = around, .complete = true, .held = is_held, .context = m};
-    for (size_t i = 0; i < m->libcs.count; i++) {
-        const struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH(const struct as_libc, libc, &m->libcs) {
         if (libc->malloc_end == 0 || critical.count == MAX_LIBCS) {
             critical.complete = false;
             continue;
@@ -212,8 +210,7 @@ static const struct as_mapping *kept_of_malloc(const struct as_target *t, const 
                                                const struct as_heaps *h)
 {
     const struct as_mapping *kept = NULL;
-    for (size_t i = 0; !kept && i < m->libcs.count; i++) {
-        const struct as_libc *libc = &m->libcs.items[i];
+    AS_FOR_EACH_WHILE(!kept, const struct as_libc, libc, &m->libcs) {
         kept = kept_at(t, libc->main_arena, libc->main_arena + 1);
         kept = !kept && libc->mp != AS_UNKNOWN ? kept_at(t, libc->mp, libc->mp + 1) : kept;
     }

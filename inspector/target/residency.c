@@ -97,8 +97,7 @@ static bool read_mapping(struct as_target *t, struct as_mapping *m, bool whole, 
 static bool read_residency(struct as_target *t, bool *settled, struct as_error *err)
 {
     t->residency.runs.count = 0;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(struct as_mapping, m, &t->mappings) {
         m->recorded = false;
         bool whole = worth_it(t, m);
         if ((whole || may_swap(m)) && !read_mapping(t, m, whole, settled, err))
@@ -117,10 +116,8 @@ static bool read_and_count(struct as_target *t, bool *settled, struct as_error *
     t->counts.pending = false;
     if (!t->ops->residency.count_end(t, err))
         return false;
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         *settled &= m->recorded == worth_it(t, m) && !may_swap(m);
-    }
     return true;
 }
 

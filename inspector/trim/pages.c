@@ -120,8 +120,7 @@ bool as_trim_pages_returned(struct as_trim_pass *p, uint8_t set, uint64_t *memor
     uint64_t gone[2] = {0};
     bool ok = true;
     bool known = true;
-    for (size_t i = 0; ok && i < p->regions.count; i++) {
-        const struct as_trim_region *r = &p->regions.items[i];
+    AS_FOR_EACH_WHILE(ok, const struct as_trim_region, r, &p->regions) {
         size_t count = (size_t)((r->end - r->start) / p->page_size);
         now.count = 0;
         ok = as_vec_reserve(&now, count, err) && ask_kernel(p, r->start, r->end, now.items, err);

@@ -82,8 +82,7 @@ static enum reading read_main(struct as_trim_pass *p)
             return wrong(p, "the main arena's top lies outside of the memory that brk gave");
         return add_range(p, base, end) ? READ : NO_ROOM;
     }
-    for (size_t i = 0; i < p->self->mappings.count; i++) {
-        const struct as_mapping *m = &p->self->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &p->self->mappings) {
         if (!as_is_writable_anonymous(m) || !(m->prot & AS_PROT_READ))
             continue;
         struct as_range *last = p->memory.count > 0 ? &p->memory.items[p->memory.count - 1] : NULL;

@@ -143,8 +143,7 @@ static bool reaches_limit(void)
     uint64_t rss = as_policy_resident(), allocated; // 0: unknown
     bool reaches = false;
     say_if_unknown();
-    for (uint32_t i = 0; i < own.wish.count; i++) {
-        struct as_dump_condition *c = &own.wish.conditions[i];
+    AS_FOR_ITEMS(struct as_dump_condition, c, own.wish.conditions, own.wish.count) {
         if (c->when == AS_DUMP_ALLOCATED)
             reaches = reaches || has_allocated(c, &allocated);
         if (c->when != AS_DUMP_RSS || rss == 0)

@@ -89,8 +89,7 @@ static void put_lost(struct as_json *j, const struct as_malloc_record *m)
 static void put_mallocs(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "mallocs");
-    for (uint64_t i = 0; i < v->malloc_count; i++) {
-        const struct as_malloc_record *m = &v->mallocs[i];
+    AS_FOR_ITEMS(const struct as_malloc_record, m, v->mallocs, v->malloc_count) {
         as_json_object(j, NULL);
         as_json_string(j, "path", as_string_or_null(v, m->path));
         as_json_string(j, "build_id", as_string_or_null(v, m->build_id));
@@ -250,8 +249,7 @@ static void put_fill(struct as_json *j, const struct as_view *v, const char *nam
     as_json_array(j, name);
     for (uint32_t k = 0; k < (by_chunks ? AS_FILL_CHUNKS : AS_FILL_EIGHTHS); k++) {
         struct as_fill_record sum = {0};
-        for (uint64_t i = 0; i < v->fill_count; i++) {
-            const struct as_fill_record *f = &v->page_fill[i];
+        AS_FOR_ITEMS(const struct as_fill_record, f, v->page_fill, v->fill_count) {
             if ((by_chunks ? f->chunks : f->eighths) != (by_chunks ? chunks[k] : k))
                 continue;
             sum.pages = as_add(sum.pages, f->pages);
@@ -286,8 +284,7 @@ static void put_stranded(struct as_json *j, const struct as_view *v, const struc
 static void put_warnings(struct as_json *j, const struct as_view *v)
 {
     as_json_array(j, "warnings");
-    for (uint64_t i = 0; i < v->warning_count; i++) {
-        const struct as_warning_record *w = &v->warnings[i];
+    AS_FOR_ITEMS(const struct as_warning_record, w, v->warnings, v->warning_count) {
         as_json_object(j, NULL);
         as_json_string(j, "code", as_warning_name(w->code));
         as_json_string(j, "text", as_view_string(v, w->text));

@@ -39,8 +39,7 @@ static void put_types(struct as_writer *w, const struct as_view *v, uint32_t run
     as_put(w, "\n");
     if (v->meta->malloc_kind != AS_MALLOC_GLIBC)
         as_put(w, "  What they own in another malloc was not searched: bytes are those of the objects alone.\n");
-    for (uint64_t i = 0; i < v->type_count; i++) {
-        const struct as_type_record *t = &v->types[i];
+    AS_FOR_ITEMS(const struct as_type_record, t, v->types, v->type_count) {
         if (t->runtime != runtime || seen++ >= MOST_LINES)
             continue;
         as_safe_text(as_view_string(v, t->name), SIZE_MAX, 60, w->style->ascii, name, sizeof name);

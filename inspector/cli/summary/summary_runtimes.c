@@ -11,8 +11,7 @@
 static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     as_json_array(j, "size_classes");
-    for (uint64_t i = 0; i < v->size_class_count; i++) {
-        const struct as_size_class_record *c = &v->size_classes[i];
+    AS_FOR_ITEMS(const struct as_size_class_record, c, v->size_classes, v->size_class_count) {
         if (c->runtime != runtime)
             continue;
         AS_JSON_OBJECT(j, NULL, c, size, pools, in_use, free);
@@ -23,8 +22,7 @@ static void put_size_classes(struct as_json *j, const struct as_view *v, uint32_
 static void put_spaces(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     as_json_array(j, "spaces");
-    for (uint64_t i = 0; i < v->space_count; i++) {
-        const struct as_space_record *s = &v->spaces[i];
+    AS_FOR_ITEMS(const struct as_space_record, s, v->spaces, v->space_count) {
         if (s->runtime != runtime)
             continue;
         as_json_object(j, NULL);
@@ -38,8 +36,7 @@ static void put_spaces(struct as_json *j, const struct as_view *v, uint32_t runt
 static void put_types(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     as_json_array(j, "types");
-    for (uint64_t i = 0; i < v->type_count; i++) {
-        const struct as_type_record *t = &v->types[i];
+    AS_FOR_ITEMS(const struct as_type_record, t, v->types, v->type_count) {
         if (t->runtime != runtime)
             continue;
         as_json_object(j, NULL);
@@ -58,8 +55,7 @@ static void put_types(struct as_json *j, const struct as_view *v, uint32_t runti
 static void put_classes(struct as_json *j, const struct as_view *v, uint32_t runtime)
 {
     uint64_t count = 0, not_marked = 0, bytes = 0;
-    for (uint64_t i = 0; i < v->class_count; i++) {
-        const struct as_class_record *c = &v->classes[i];
+    AS_FOR_ITEMS(const struct as_class_record, c, v->classes, v->class_count) {
         if (c->runtime != runtime)
             continue;
         count++;
@@ -73,8 +69,7 @@ static void put_classes(struct as_json *j, const struct as_view *v, uint32_t run
         return;
     }
     as_json_array(j, "classes");
-    for (uint64_t i = 0; i < v->class_count; i++) {
-        const struct as_class_record *c = &v->classes[i];
+    AS_FOR_ITEMS(const struct as_class_record, c, v->classes, v->class_count) {
         if (c->runtime != runtime)
             continue;
         as_json_object(j, NULL);
@@ -133,8 +128,7 @@ static void put_ruby(struct as_json *j, const struct as_view *v)
     }
     struct slots all = {0}, sizes[MOST_SLOT_SIZES] = {{0}};
     size_t count = 0;
-    for (uint64_t i = 0; i < v->ruby_page_count; i++) {
-        const struct as_ruby_page_record *p = &v->ruby[i];
+    AS_FOR_ITEMS(const struct as_ruby_page_record, p, v->ruby, v->ruby_page_count) {
         size_t k = 0;
         while (k < count && sizes[k].size != p->slot_size)
             k++;
@@ -180,8 +174,7 @@ static void put_runtime(struct as_json *j, const struct as_view *v, uint32_t run
     bool is_cpython = r->kind == AS_RUNTIME_CPYTHON; // whose records are older than the last two fields
     struct as_region_record sum = {0};
     uint64_t count = 0;
-    for (uint64_t i = 0; i < v->region_count; i++) {
-        const struct as_region_record *region = &v->regions[i];
+    AS_FOR_ITEMS(const struct as_region_record, region, v->regions, v->region_count) {
         if (region->runtime != runtime)
             continue;
         count++;

@@ -126,8 +126,7 @@ static void put_ledger(struct as_writer *w, const struct as_view *v)
     bool known = v->meta->rss != AS_UNKNOWN;
     uint64_t whole = known ? v->meta->rss : as_ledger_sum_up(&v->totals->ledger).known;
     as_heading(w, known ? "What holds it" : "What holds it, in shares of the known rows");
-    for (size_t i = 0; i < count; i++) {
-        const struct sorted_row *s = &sorted[i];
+    AS_FOR_ITEMS(const struct sorted_row, s, sorted, count) {
         if (s->bytes == 0)
             continue;
         const struct as_row_words *words = &as_row_words[s->row];

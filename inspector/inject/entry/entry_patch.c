@@ -23,11 +23,9 @@ enum {
 // Behind the first byte that is overwritten, which is the beginning of an instruction before and afterwards.
 static bool is_within(const struct as_entry_page *page, uint64_t address)
 {
-    for (size_t i = 0; i < AS_ENTRY_COUNT; i++) {
-        const struct as_entry *e = &page->entries[i];
+    AS_FOR_ITEMS(const struct as_entry, e, page->entries, AS_ENTRY_COUNT)
         if (e->function != 0 && address > e->function + e->at && address < e->function + e->at + e->length)
             return true;
-    }
     return false;
 }
 
@@ -63,8 +61,7 @@ static bool is_in_the_way(struct as_process *p, const struct as_entry_page *page
 static size_t let_out(struct as_process *p, const struct as_entry_page *page, pid_t *tid)
 {
     size_t count = 0;
-    for (size_t i = 0; i < p->tracees.count; i++) {
-        struct as_tracee *tracee = &p->tracees.items[i];
+    AS_FOR_EACH(struct as_tracee, tracee, &p->tracees) {
         if (!is_in_the_way(p, page, tracee))
             continue;
         count++;
@@ -156,8 +153,7 @@ static bool write_plan(struct as_process *p, const struct as_entry_plan *plan, s
     if (!write_there(p, plan->address + AS_ENTRY_CODE, plan->code, sizeof plan->code, err) ||
         !write_there(p, plan->address, &plan->page, sizeof plan->page, err))
         return false;
-    for (size_t i = 0; i < AS_ENTRY_COUNT; i++) {
-        const struct as_entry *e = &plan->page.entries[i];
+    AS_FOR_ITEMS(const struct as_entry, e, plan->page.entries, AS_ENTRY_COUNT) {
         if (e->function == 0 || write_there(p, e->function + e->at, e->jump, AS_ENTRY_JUMP, err))
             continue;
         struct as_error late;

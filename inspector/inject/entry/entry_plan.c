@@ -167,8 +167,7 @@ static uint64_t long_target(const uint8_t *code, uint64_t address)
 static struct as_range hull_of(const struct as_entry_page *page)
 {
     struct as_range hull = {UINT64_MAX, 0};
-    for (size_t i = 0; i < AS_ENTRY_MALLOCS; i++) {
-        const struct as_entry *e = &page->entries[i];
+    AS_FOR_ITEMS(const struct as_entry, e, page->entries, AS_ENTRY_MALLOCS) {
         if (e->function == 0)
             continue;
         hull.start = e->function < hull.start ? e->function : hull.start;

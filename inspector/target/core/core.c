@@ -47,8 +47,7 @@ static uint64_t core_missing_until(struct as_target *t, uint64_t address)
 // Does the file begin with the very page that the core has of it? 1 yes, 0 no, -1 the core has none.
 static int same_first_page(struct as_core *c, const struct as_mapping *m, int fd)
 {
-    for (size_t i = 0; i < c->base.mappings.count; ++i) {
-        const struct as_mapping *first = &c->base.mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, first, &c->base.mappings) {
         if (first->path != m->path || first->offset != 0 || (first->prot & AS_PROT_WRITE))
             continue;
         uint8_t in_core[4096];

@@ -66,8 +66,7 @@ static bool search_zeros(struct as_core *c, uint64_t at, uint64_t end, struct ev
 static bool gather_evidence(struct as_core *c, struct evidence *found, struct as_error *err)
 {
     const struct as_target *t = &c->base;
-    for (size_t i = 0; i < t->mappings.count; ++i) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         const struct as_segment *s = holes_are_known(t, m) ? as_core_segment_at(c, m->start) : NULL;
         if (!s)
             continue;

@@ -82,8 +82,7 @@ static uint64_t find_thread(struct thread_search *s, const struct as_thread *thr
 bool as_core_find_thread_pointers(struct as_core *c, struct as_error *err)
 {
     struct thread_search s = {.core = c, .left = MAX_SEARCHED};
-    for (size_t i = 0; c->base.arch == AS_ARCH_X86_64 && i < c->base.threads.count; ++i) {
-        struct as_thread *thread = &c->base.threads.items[i];
+    AS_FOR_EACH_WHILE(c->base.arch == AS_ARCH_X86_64, struct as_thread, thread, &c->base.threads) {
         if (thread->tp != 0)
             continue;
         c->scratch.count = 0;

@@ -16,8 +16,7 @@
 // sees to it that what it inspects is not unmapped meanwhile (it holds the arena's lock).
 static const void *self_in_place(struct as_target *t, uint64_t address, size_t *length)
 {
-    for (size_t i = 0; i < t->in_place.ranges.count; ++i) {
-        const struct as_range *r = &t->in_place.ranges.items[i];
+    AS_FOR_EACH(const struct as_range, r, &t->in_place.ranges) {
         if (address < r->start || address >= r->end)
             continue;
         if (r->end - address < *length)
@@ -82,8 +81,7 @@ static void know_threads(struct as_process *p)
     pid_t own_tid = (pid_t)syscall(SYS_gettid);
     uint64_t own_tp = own_thread_pointer();
     uint64_t own_list = robust_list(0);
-    for (size_t i = 0; i < t->threads.count; ++i) {
-        struct as_thread *thread = &t->threads.items[i];
+    AS_FOR_EACH(struct as_thread, thread, &t->threads) {
         uint64_t list = thread->tid == own_tid ? own_list : robust_list(thread->tid);
         uint64_t tp = thread->tid == own_tid ? own_tp : list - own_list + own_tp;
         if (thread->tid != own_tid && (list == 0 || own_list == 0 || !is_thread_pointer(t, tp)))
@@ -91,8 +89,7 @@ static void know_threads(struct as_process *p)
         thread->tp = tp;
         thread->sp = thread->tid == own_tid ? (uint64_t)(uintptr_t)__builtin_frame_address(0) : tp;
     }
-    for (size_t i = 0; i < t->threads.count; ++i) {
-        struct as_thread *thread = &t->threads.items[i];
+    AS_FOR_EACH(struct as_thread, thread, &t->threads) {
         for (size_t k = 0; thread->tid == t->pid && thread->tid != own_tid && k < t->mappings.count; ++k)
             if (strcmp(as_mapping_path(t, &t->mappings.items[k]), "[stack]") == 0)
                 thread->sp = t->mappings.items[k].end - sizeof(uint64_t);

@@ -17,8 +17,7 @@ static uint64_t copied_at_most(const struct as_process *p)
 {
     const struct as_target *t = &p->base;
     uint64_t bytes = 0;
-    for (size_t i = 0; p->counting && i < t->mappings.count; ++i) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH_WHILE(p->counting, const struct as_mapping, m, &t->mappings) {
         if (!(m->prot & AS_PROT_SHARED) && !m->not_inherited) // what is read-only now may be made writable
             bytes += m->anonymous + TIMES_SWAPPED * m->swap;
     }
@@ -33,10 +32,8 @@ static uint64_t copied_at_most(const struct as_process *p)
 static uint64_t promised_to(const struct as_target *t)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < t->mappings.count; ++i) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         bytes += (m->prot & AS_PROT_WRITE) && !(m->prot & AS_PROT_SHARED) ? m->end - m->start : 0;
-    }
     return bytes;
 }
 

@@ -50,8 +50,7 @@ static bool is_quick(struct as_process *p, struct as_error *err)
 // has no page for its copy, the kernel takes the clone's away, or kills the target (SIGBUS).
 static bool is_whole(const struct as_process *p, struct as_error *err)
 {
-    for (size_t i = 0; i < p->base.mappings.count; ++i) {
-        const struct as_mapping *m = &p->base.mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &p->base.mappings) {
         if (!(m->prot & AS_PROT_SHARED) && m->hugetlb != 0 && m->hugetlb != AS_UNKNOWN)
             return as_fail(err, AS_UNSUPPORTED,
                            "process %d has private memory on hugetlb pages (at 0x%llx), and the pool may have no pages "
@@ -264,8 +263,7 @@ static bool is_locked(const as_mapping_vec *list, size_t *at, const struct as_ma
 static void merge(struct as_target *t, const as_mapping_vec *before, const as_mapping_vec *since, size_t *changed)
 {
     size_t at[3] = {0};
-    for (size_t i = 0; i < t->mappings.count; ++i) {
-        struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(struct as_mapping, m, &t->mappings) {
         m->locked = is_locked(since->count > 0 ? since : before, &at[0], m);
         m->out_of_reach = m->not_inherited;
         if (m->kind == AS_MAP_ANON && !m->not_inherited)
@@ -312,8 +310,7 @@ static bool add_kept(struct as_target *t, const as_mapping_vec *list, const stru
 static void sum_up(struct as_target *t)
 {
     t->counts.rss = t->counts.swap = 0;
-    for (size_t i = 0; i < t->mappings.count; ++i) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         t->counts.rss = t->counts.rss == AS_UNKNOWN || m->rss == AS_UNKNOWN ? AS_UNKNOWN : t->counts.rss + m->rss;
         t->counts.swap = t->counts.swap == AS_UNKNOWN || m->swap == AS_UNKNOWN ? AS_UNKNOWN : t->counts.swap + m->swap;
     }
@@ -338,10 +335,8 @@ static void remark(struct as_process *p, double later_ms, size_t changed)
 {
     const struct as_target *t = &p->base;
     uint64_t kept = 0;
-    for (size_t i = 0; i < t->mappings.count; ++i) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings)
         kept += m->out_of_reach && m->rss != AS_UNKNOWN ? m->rss : 0;
-    }
     char bytes[96] = "";
     if (kept != 0)
         snprintf(bytes, sizeof bytes, ", and %llu bytes that a clone does not inherit (MADV_DONTFORK),",

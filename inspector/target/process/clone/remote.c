@@ -184,8 +184,7 @@ static bool is_untouched(const struct as_process *p, uint64_t address)
 bool as_remote_is_sound(const struct as_process *p, uint64_t address)
 {
     uint64_t last = address + sizeof SYSCALL - 1;
-    for (size_t i = 0; i < p->base.mappings.count; ++i) {
-        const struct as_mapping *m = &p->base.mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &p->base.mappings) {
         if (address < m->start || last >= m->end)
             continue;
         return (m->prot & AS_PROT_EXEC) && !(m->prot & (AS_PROT_WRITE | AS_PROT_SHARED)) &&
@@ -224,8 +223,7 @@ uint64_t as_remote_instruction(struct as_process *p, const struct as_range *code
                 return pc;
         }
     }
-    for (size_t i = 0; i < p->base.mappings.count; ++i) {
-        const struct as_mapping *m = &p->base.mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &p->base.mappings) {
         if (strcmp(as_mapping_path(&p->base, m), "[vdso]") == 0) {
             uint64_t found = search_code(p, m->start, m->end);
             if (found != 0)

@@ -81,11 +81,9 @@ static bool find_occupied(struct as_process *p, const struct as_mapping *m)
 
 static uint64_t next_occupied(const struct as_process *p, uint64_t start, uint64_t end)
 {
-    for (size_t i = 0; i < p->occupied.count; ++i) {
-        const struct as_range *range = &p->occupied.items[i];
+    AS_FOR_EACH(const struct as_range, range, &p->occupied)
         if (range->end > start)
             return range->start > start ? (range->start < end ? range->start : end) : start;
-    }
     return end;
 }
 

@@ -75,8 +75,7 @@ static void merge_same(struct as_open_files *out)
 // Those that are mapped, by however few pages, are in the ledger, and go.
 static void drop_mapped(const struct as_target *t, struct as_open_files *out)
 {
-    for (size_t i = 0; i < t->mappings.count; i++) {
-        const struct as_mapping *m = &t->mappings.items[i];
+    AS_FOR_EACH(const struct as_mapping, m, &t->mappings) {
         struct as_open_file key = {.dev = AS_DEV(m->dev_major, m->dev_minor), .inode = m->inode};
         struct as_open_file *found = m->kind == AS_MAP_SHMEM && out->files.count > 0
                                          ? bsearch(&key, out->files.items, out->files.count, sizeof key, by_inode)

@@ -25,11 +25,9 @@ static void *count_in_thread(void *argument)
 // Is there memory to be passed over of which only its counts tell that nothing is there (absent_ranges.c)?
 static bool has_reservation(const struct as_process *p)
 {
-    for (size_t i = 0; p->no_scan && i < p->base.mappings.count; ++i) {
-        const struct as_mapping *m = &p->base.mappings.items[i];
+    AS_FOR_EACH_WHILE(p->no_scan, const struct as_mapping, m, &p->base.mappings)
         if (m->kind == AS_MAP_ANON && m->end - m->start >= RESERVATION)
             return true;
-    }
     return false;
 }
 

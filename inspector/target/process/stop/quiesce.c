@@ -82,8 +82,7 @@ static size_t count_inside(struct as_process *p, const struct as_critical *c, si
     size_t inside = 0;
     *runnable = 0;
     *unknown = false;
-    for (size_t i = 0; i < p->tracees.count; ++i) {
-        struct as_tracee *tracee = &p->tracees.items[i];
+    AS_FOR_EACH(struct as_tracee, tracee, &p->tracees) {
         if (!tracee->registers.known) {
             as_registers_read(tracee->tid, &tracee->registers);
             tracee->inside = is_inside(&p->base, &tracee->registers, c);
@@ -100,8 +99,7 @@ static size_t count_inside(struct as_process *p, const struct as_critical *c, si
 static bool mark_owners(struct as_process *p, const struct as_critical *c)
 {
     bool any = false;
-    for (size_t i = 0; i < p->tracees.count; ++i) {
-        struct as_tracee *tracee = &p->tracees.items[i];
+    AS_FOR_EACH(struct as_tracee, tracee, &p->tracees) {
         bool around = false;
         for (size_t k = 0; k < c->count; ++k)
             around |= in(&c->around[k], tracee->registers.pc);
@@ -113,11 +111,9 @@ static bool mark_owners(struct as_process *p, const struct as_critical *c)
 
 static void run_for_an_instant(struct as_process *p, bool all, long slice_ns)
 {
-    for (size_t i = 0; i < p->tracees.count; ++i) {
-        struct as_tracee *tracee = &p->tracees.items[i];
+    AS_FOR_EACH(struct as_tracee, tracee, &p->tracees)
         if ((all || tracee->inside) && !tracee->group_stopped)
             as_process_let_run(tracee);
-    }
     as_sleep_ns(slice_ns);
 }
 
