@@ -49,6 +49,19 @@ def spent(pid: int) -> float:
     return running + sum(map(int, fields[11:15])) / TICK
 
 
+def seconds(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> float:
+    """How long a command takes."""
+    before = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.perf_counter() - before
+
+
+def raw_read(build: Path, pid: int | str, *ranges: str) -> float:
+    """Seconds of the bare copy (limits.c): of all its writable memory, or of what lies in these ranges."""
+    command = [build / "bench/limits", "read", str(pid), *ranges]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[1]) / 1e9
+
+
 def spent_by(command: list[str], environment: dict[str, str]) -> float:
     """Processor time of a command and of what it starts, seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -8,12 +8,12 @@ with the polls; the best of each counts. It has no child, and so no poll scans /
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from children import raw_read
 from figures import Figure, Limit, parser, publish
 from startup import target
 
@@ -39,14 +39,6 @@ class Cost(NamedTuple):
     copy: float
 
 
-def copied(build: Path, pid: int) -> float:
-    """Milliseconds that one copy takes."""
-    printed = subprocess.run(
-        [build / "bench/limits", "read", str(pid)], stdout=subprocess.PIPE, check=True
-    ).stdout.split()
-    return int(printed[1]) / 1e6
-
-
 def costs(build: Path, pid: int, polls: int) -> Iterator[Cost]:
     """Each of so many polls, behind those that start the server and fill its memory."""
     with (
@@ -60,7 +52,7 @@ def costs(build: Path, pid: int, polls: int) -> Iterator[Cost]:
             watch.poll(1.0)
             python, inspector = time.process_time() - own, arenadump.seconds_of_children() - others
             if number >= 0:
-                yield Cost(1000 * python, 1000 * inspector, copied(build, pid))
+                yield Cost(1000 * python, 1000 * inspector, 1000 * raw_read(build, pid))
 
 
 def main() -> None:

@@ -6,11 +6,10 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from children import ready
+from children import ready, seconds
 from figures import Figure, Limit, parser, publish
 
 from arenascope.wire.agent import preloadable
@@ -41,13 +40,6 @@ def environment(library: Path, profile: str | None, cache: Path) -> dict[str, st
     return alone | {"LD_PRELOAD": str(library), "ARENASCOPE_SIGNAL": "none", "ARENASCOPE_PROFILE": profile}
 
 
-def took(command: list[str | Path], values: dict[str, str]) -> float:
-    """In seconds."""
-    begun = time.perf_counter()
-    subprocess.run(command, check=True, env=values)
-    return time.perf_counter() - begun
-
-
 def written(options: argparse.Namespace, library: Path, folder: Path) -> list[Figure]:
     """Dumps of a process with so many chunks, each of which has its call stack, and of one without a profile."""
     arenadump, figures = options.build / "inspector/cli/arenadump", []
@@ -55,7 +47,7 @@ def written(options: argparse.Namespace, library: Path, folder: Path) -> list[Fi
         command = [str(options.build / "bench/sites"), str(options.chunks)]
         with ready(command, env=environment(library, profile, folder)) as process:
             dump = [arenadump, "dump", "-o", folder / "dump", str(process.pid)]
-            times = [took(dump, dict(os.environ)) for _ in range(options.runs)]
+            times = [seconds(dump) for _ in range(options.runs)]
         limit = Limit(WRITTEN_GOAL) if profile == "exact" else None
         figures.append(Figure(f"dump of {options.chunks / 1e6:g} M chunks, {name}", times, "s", limit))
     return figures
@@ -89,7 +81,7 @@ def started(options: argparse.Namespace, library: Path, folder: Path) -> list[Fi
     for poll in range(options.runs * 5):  # in turn: all have the same neighbours
         for name, profile in ways.items():
             cache = folder / (f"cache{poll}" if name == "first" else "cache")
-            times[name].append(1000 * took([program], environment(library, profile, cache)))
+            times[name].append(1000 * seconds([program], environment(library, profile, cache)))
     more = {name: [a - b for a, b in zip(times[name], times["agent"])] for name in ("cached", "first")}
     start = f"a start of {MODULES} modules"
     return [

@@ -12,13 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import live
-from children import line, peak, ready
+from children import line, peak, raw_read, ready, seconds
 from figures import ROOT, Figure, Limit, parser, publish
 
 from arenascope.wire.dump import Dump
@@ -70,12 +69,6 @@ def clone_ns(target: Target) -> int:
     return int(line(target))
 
 
-def seconds(command: list[str]) -> float:
-    before = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - before
-
-
 def output(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -83,7 +76,7 @@ def output(*command: str) -> str:
 class Bench:
     def __init__(self, build: Path, runs: int, megabytes: list[int]) -> None:
         self.arenadump = str(build / "inspector/cli/arenadump")
-        self.programs = build / "bench"
+        self.build, self.programs = build, build / "bench"
         self.runs = runs
         self.megabytes = megabytes
         # In memory: how long a disk takes to take 4 MB for each GB of heap is the disk's affair.
@@ -95,13 +88,6 @@ class Bench:
         """Both in turn, after one round that does not count."""
         rounds = [(ours(), limit()) for _ in range(self.runs + 1)][1:]
         return [a for a, _ in rounds], [b for _, b in rounds]
-
-    def raw_read(self, pid: int | str, *ranges: str) -> tuple[float, int]:
-        """Seconds and bytes of the bare copy: of all its writable memory, or of what lies in these ranges."""
-        size, ns = subprocess.run(
-            [self.programs / "limits", "read", str(pid), *ranges], check=True, capture_output=True, text=True
-        ).stdout.split()
-        return int(ns) / 1e9, int(size)
 
     def dump_command(self, pid: int, *options: str, mode: str = "freeze") -> list[str]:
         dump = str(self.directory / "bench.dump")
@@ -119,7 +105,7 @@ class Bench:
     def dump(self, target: Target, what: str, goal: float | None, *options: str) -> list[float]:
         """Read, walk, classify and write, against the bare copy of the same bytes."""
         command = self.dump_command(target.pid, *options)
-        ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(target.pid)[0])
+        ours, bound = self.pairs(lambda: seconds(command), lambda: raw_read(self.build, target.pid))
         self.add(what, ours, "s", Limit(bound, COPY, goal))
         return bound
 
@@ -209,7 +195,7 @@ class Bench:
             command = [self.arenadump, "summary", "--json", "--objects", "--mode", "freeze", pid]
             what = f"summary --objects of a Python of {gigabytes:g} GB"
             for limit, ranges in (("process_vm_readv of its arenas", arenas), (COPY, [])):
-                ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid, *ranges)[0])  # noqa: B023
+                ours, bound = self.pairs(lambda: seconds(command), lambda: raw_read(self.build, pid, *ranges))  # noqa: B023
                 self.add(f"{what}, beside {'its arenas' if ranges else 'all'}", ours, "s", Limit(bound, limit, 2))
 
     def graphs(self, sizes: str) -> None:
@@ -226,7 +212,7 @@ class Bench:
             size = f"{chunks / 1e6:g} M chunks, names of {length} bytes"
             for what, goal in GRAPH_GOALS.items():
                 command = [self.arenadump, what, "--json", pid]
-                ours, bound = self.pairs(lambda: seconds(command), lambda: self.raw_read(pid)[0])  # noqa: B023
+                ours, bound = self.pairs(lambda: seconds(command), lambda: raw_read(self.build, pid))  # noqa: B023
                 self.add(f"{what}, {size}", ours, "s", Limit(bound, COPY, None))
                 if (chunks, length) == GRAPH:
                     self.add(f"{what}, {size}, beside the goal", ours, "s", Limit(goal))

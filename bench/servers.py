@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import recorder
 from figures import ROOT, Figure, Limit, parser, publish
 
+from arenascope.experiment.expand import free_port
 from arenascope.wire.agent import preloadable
 
 if TYPE_CHECKING:
@@ -39,13 +40,6 @@ WARM = {"redis": None, "rails": "http_load.py {port} 1 40"}
 
 class NotServingError(Exception):
     """A server does not listen."""
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def processor_seconds(pid: int) -> float:
@@ -89,7 +83,7 @@ def once(name: str, values: dict[str, str], requests: int, arenadump: Path) -> d
     last = [ON_GLIBC] if name == "redis" else []  # behind a profiler that has a malloc of its own
     values = {**values, "RAILS_ENV": "production"}
     values["LD_PRELOAD"] = " ".join([*values.get("LD_PRELOAD", "").split(), *last])
-    port = free_port()
+    port = int(free_port())
     with serving(name, values, port) as pid:
         if warm := WARM[name]:
             load(warm, port, requests)

@@ -121,31 +121,32 @@ def scrape(url: str) -> str:
     return text
 
 
-def watch(pid: str, polls: int, *words: str) -> Iterator[Figure]:
-    """Its polls, as often as they may be."""
+@contextmanager
+def watching(pid: str, *words: str) -> Iterator[int]:
     with (
         tempfile.TemporaryDirectory() as folder,
-        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1s", "--budget=0.5%", *words) as child,
+        arenascope("watch", pid, f"--output={folder}/timeline", *words) as child,
     ):
-        limit = SNAPSHOTS + (POLLS if words else 0)
-        yield Figure(f"{' '.join(('watch', *words))}: of a processor", share(child.pid, polls), "%", Limit(limit))
+        yield child.pid
         child.terminate()
         child.wait()
+
+
+def watch(pid: str, polls: int, *words: str) -> Iterator[Figure]:
+    """Its polls, as often as they may be."""
+    with watching(pid, "--every=1s", "--budget=0.5%", *words) as child:
+        limit = SNAPSHOTS + (POLLS if words else 0)
+        yield Figure(f"{' '.join(('watch', *words))}: of a processor", share(child, polls), "%", Limit(limit))
 
 
 def watch_between_polls(pid: str, seconds: int, *words: str) -> Iterator[Figure]:
     """What it does while it inspects nothing: it waits, and asks the questions of --dump-at."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        arenascope("watch", pid, f"--output={folder}/timeline", "--every=1h", *words) as child,
-    ):
-        poll_ends(child.pid)
-        before, begun = run_time(child.pid), time.monotonic()
+    with watching(pid, "--every=1h", *words) as child:
+        poll_ends(child)
+        before, begun = run_time(child), time.monotonic()
         time.sleep(seconds)
-        used = 100 * (run_time(child.pid) - before) / (time.monotonic() - begun)
+        used = 100 * (run_time(child) - before) / (time.monotonic() - begun)
         yield Figure(f"{' '.join(('watch', *words))}, between two polls: of a processor", used, "%", Limit(POLLS))
-        child.terminate()
-        child.wait()
 
 
 def measured(pid: str, polls: int, seconds: int) -> Iterator[Figure]:

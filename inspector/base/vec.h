@@ -41,8 +41,10 @@
 #define AS_FOR_EACH(T, item, vec) AS_FOR_ITEMS(T, item, (vec)->items, (vec)->count)
 #define AS_FOR_EACH_WHILE(condition, T, item, vec) AS_FOR_ITEMS_WHILE(condition, T, item, (vec)->items, (vec)->count)
 #define AS_FOR_ITEMS(T, item, first, count) AS_FOR_ITEMS_WHILE(true, T, item, first, count)
+// NOLINTBEGIN(bugprone-macro-parentheses): what is declared has none
 #define AS_FOR_ITEMS_WHILE(condition, T, item, first, count)                                                           \
     for (T *item = (first), *item##_end = item ? item + (count) : item; item < item##_end && (condition); item++)
+// NOLINTEND(bugprone-macro-parentheses)
 
 // The binary search: the first index of [low, high) for which a condition is false that holds for all before it and for none behind it;
 // `high` where it holds for all, `low` where there is none. The condition is an expression of `index`, which the search declares.

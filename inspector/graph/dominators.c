@@ -288,12 +288,10 @@ bool as_dominators_add_up(struct as_dominators *d, const struct as_index *x, str
     d->retained = as_memory_map_large(((size_t)d->count + 1) * sizeof *d->retained, "what chunks retain", err);
     if (!d->retained)
         return false;
-    struct as_used_cursor c = as_used_begin(x);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
-        uint32_t place = d->place[d->owners + chunk.node];
+    for (struct as_used_cursor c = as_used_begin(x); as_used_next(&c);) {
+        uint32_t place = d->place[d->owners + c.chunk.node];
         if (place != 0)
-            d->retained[place] = as_used_bytes(x, &chunk);
+            d->retained[place] = as_used_bytes(x, &c.chunk);
     }
     for (uint32_t place = d->count - 1; place > 0; place--)
         d->retained[d->parent[place]] += d->retained[place];

@@ -140,6 +140,14 @@ static inline uint32_t as_edge_next(const struct as_edges *e, uint32_t edge)
     return edge + 1 + (unit & 1) + far + (far & unit / AS_EDGE_IS_WIDE);
 }
 
+// Each edge of a node in turn; `condition`: the loop ends where it does not hold. i_end is where the node's edges end.
+#define AS_FOR_EDGES(e, node, i) AS_FOR_EDGES_WHILE(true, e, node, i)
+// NOLINTBEGIN(bugprone-macro-parentheses): what is declared has none
+#define AS_FOR_EDGES_WHILE(condition, e, node, i)                                                                      \
+    for (uint32_t i = as_edges_first(e, node), i##_end = as_edges_end(e, node); i < i##_end && (condition);            \
+         i = as_edge_next(e, i))
+// NOLINTEND(bugprone-macro-parentheses)
+
 // How many edges there are in [first, end).
 static inline uint32_t as_edges_count(const struct as_edges *e, uint32_t first, uint32_t end)
 {

@@ -342,9 +342,9 @@ INLINE bool next_used(struct as_used_cursor *c, struct as_used_chunk *chunk)
     }
 }
 
-bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk)
+bool as_used_next(struct as_used_cursor *c)
 {
-    return next_used(c, chunk);
+    return next_used(c, &c->chunk);
 }
 
 size_t as_used_some(struct as_used_cursor *c, uint32_t end, struct as_used_chunk chunks[AS_USED_SOME])
@@ -375,7 +375,7 @@ struct as_used_cursor as_used_from(const struct as_index *x, uint32_t node)
     return c;
 }
 
-bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk)
+bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted)
 {
     enum { NEAR = 64 }; // nodes: to go past them takes less than a search
     for (;;) {
@@ -385,10 +385,10 @@ bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_
         if (next - c->seen > NEAR)
             seek(c, next);
         do {
-            if (!as_used_next(c, chunk))
+            if (!as_used_next(c))
                 return false;
-        } while (chunk->node < next);
-        if (wanted[chunk->node])
+        } while (c->chunk.node < next);
+        if (wanted[c->chunk.node])
             return true;
     }
 }

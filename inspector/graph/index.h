@@ -230,7 +230,12 @@ struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint6
 bool as_node_next(struct as_node_cursor *c, uint32_t *node, uint64_t *address);
 
 // Goes through all chunks in use by address.
+struct as_used_chunk {
+    uint32_t node;
+    uint64_t address, size; // bytes, header included
+};
 struct as_used_cursor {
+    struct as_used_chunk chunk; // that as_used_next() has found
     const struct as_index *index;
     size_t extent; // the next
     struct as_node_cursor nodes;
@@ -239,14 +244,10 @@ struct as_used_cursor {
     uint64_t address;
     uint32_t seen; // chunks before this node have been met
 };
-struct as_used_chunk {
-    uint32_t node;
-    uint64_t address, size; // bytes, header included
-};
 struct as_used_cursor as_used_begin(const struct as_index *x);
 // Likewise, from a node on that is less than the count.
 struct as_used_cursor as_used_from(const struct as_index *x, uint32_t node);
-bool as_used_next(struct as_used_cursor *c, struct as_used_chunk *chunk);
+bool as_used_next(struct as_used_cursor *c);
 // Likewise, the next chunks before the node `end`, and how many they are; 0: there are no more. Takes less where all are gone through.
 enum { AS_USED_SOME = 64 };
 size_t as_used_some(struct as_used_cursor *c, uint32_t end, struct as_used_chunk chunks[AS_USED_SOME]);
@@ -256,7 +257,7 @@ static inline uint64_t as_used_bytes(const struct as_index *x, const struct as_u
     return as_index_is_mapped(x, chunk->node) ? as_index_mapped_of(x, chunk->node)->bytes : chunk->size;
 }
 // As as_used_next, only those of which `wanted` is not 0. Where they are few, the others cost next to nothing.
-bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted, struct as_used_chunk *chunk);
+bool as_used_next_of(struct as_used_cursor *c, const uint8_t *wanted);
 
 // The first of the bytes from `at` on that is not 0; `count`: none is.
 static inline uint32_t as_next_byte(const uint8_t *bytes, uint32_t at, uint32_t count)

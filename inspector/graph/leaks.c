@@ -55,7 +55,7 @@ static void find_direct(struct as_leaks *l, const struct as_graph *g, const stru
     for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
         l->of_node[node] = AS_LEAK_DIRECT;
     for (uint32_t node = as_next_unmarked(reached, 0); node < l->nodes; node = as_next_unmarked(reached, node + 1))
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i))
+        AS_FOR_EDGES(e, node, i)
             if (!as_marked(reached, as_edge_to(e, node, i)))
                 l->of_node[as_edge_to(e, node, i)] = AS_LEAK_INDIRECT;
 }
@@ -123,12 +123,10 @@ static bool find_garbage(struct as_leaks *l, const struct as_graph *g, struct as
         mark_objects(g, &reached);
         l->garbage = (struct as_leak_sum){0};
     }
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
-    while (held && as_used_next(&c, &chunk)) {
-        bool garbage = as_marked(&reached, chunk.node) && !(held[chunk.node / 64] >> chunk.node % 64 & 1);
+    for (struct as_used_cursor c = as_used_begin(&g->index); held && as_used_next(&c);) {
+        bool garbage = as_marked(&reached, c.chunk.node) && !(held[c.chunk.node / 64] >> c.chunk.node % 64 & 1);
         l->garbage.count += garbage;
-        l->garbage.bytes += garbage ? as_used_bytes(&g->index, &chunk) : 0;
+        l->garbage.bytes += garbage ? as_used_bytes(&g->index, &c.chunk) : 0;
     }
     as_memory_unmap(held, bytes);
     as_marks_free(&reached);
@@ -202,10 +200,8 @@ bool as_leaks_add_up(struct as_leaks *l, const struct as_graph *g, struct as_err
     uint32_t *buckets = as_memory_map(BUCKETS * sizeof *buckets, "the kinds of lost chunks", err);
     bool ok = buckets && as_vec_reserve(&l->groups, 1, err);
     l->groups.count = ok; // [0]: those for which there is no room
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
-    while (ok && as_used_next_of(&c, l->of_node, &chunk))
-        count_leak(l, buckets, as_graph_type(g, chunk.node), &chunk);
+    for (struct as_used_cursor c = as_used_begin(&g->index); ok && as_used_next_of(&c, l->of_node);)
+        count_leak(l, buckets, as_graph_type(g, c.chunk.node), &c.chunk);
     as_memory_unmap(buckets, BUCKETS * sizeof *buckets);
     if (ok)
         qsort(l->groups.items, l->groups.count, sizeof *l->groups.items, by_bytes);

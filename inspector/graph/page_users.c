@@ -205,11 +205,9 @@ static bool put_chunk(struct counting *c, const struct as_used_chunk *chunk)
 static bool put_chunks(struct counting *c)
 {
     bool ok = true;
-    struct as_used_cursor cursor = as_used_begin(&c->h->graph->index);
-    struct as_used_chunk chunk;
-    while (ok && as_used_next(&cursor, &chunk))
-        if (as_page_users_heap(&c->users, chunk.address))
-            ok = put_chunk(c, &chunk);
+    for (struct as_used_cursor cursor = as_used_begin(&c->h->graph->index); ok && as_used_next(&cursor);)
+        if (as_page_users_heap(&c->users, cursor.chunk.address))
+            ok = put_chunk(c, &cursor.chunk);
     return ok && as_page_users_end(&c->users);
 }
 

@@ -24,7 +24,7 @@ static void spread(struct way_search *s)
     const struct as_edges *e = &s->graph->edges;
     while (s->reached.head < s->reached.tail && !arrived(s)) {
         uint32_t node = s->reached.queue[s->reached.head++];
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i)) {
+        AS_FOR_EDGES(e, node, i) {
             uint32_t to = as_edge_to(e, node, i);
             if (!as_marked(&s->reached, to))
                 s->from[to] = node + 1;

@@ -46,13 +46,11 @@ static uint64_t recorded_of(const struct as_used_chunk *chunk, const as_boundary
 static void count_recorded(const struct as_type_records *r, const struct as_store *s, const struct as_graph *g,
                            const as_boundary_vec *noted, uint64_t *recorded)
 {
-    struct as_used_cursor cursor = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
     size_t at = 0;
-    while (as_used_next(&cursor, &chunk)) {
-        const uint32_t record = as_type_record_of(r, as_graph_type(g, chunk.node));
+    for (struct as_used_cursor c = as_used_begin(&g->index); as_used_next(&c);) {
+        const uint32_t record = as_type_record_of(r, as_graph_type(g, c.chunk.node));
         if (record < s->graph_types.count)
-            add_recorded(&recorded[record], recorded_of(&chunk, noted, &at, s->profile.items[0].page_rate));
+            add_recorded(&recorded[record], recorded_of(&c.chunk, noted, &at, s->profile.items[0].page_rate));
     }
 }
 

@@ -38,13 +38,11 @@ static void set_list_shape(struct as_shaping *s, size_t count, enum as_shape sha
 static bool has_others(const struct as_shaping *s, const struct links *l, uint32_t node)
 {
     const struct as_edges *e = s->edges;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-         i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i) {
         uint32_t place = as_edge_place(e, i), to = as_edge_to(e, node, i);
         if (place == l->next || place == l->previous || !as_edge_begins(e, i) || !as_shape_same_size(s, node, to))
             continue;
-        for (uint32_t k = as_edges_first(e, to), end = as_edges_end(e, to);
-             k < end && as_edge_place(e, k) < AS_SHAPE_WORDS; k = as_edge_next(e, k))
+        AS_FOR_EDGES_WHILE(as_edge_place(e, k) < AS_SHAPE_WORDS, e, to, k)
             if (as_edge_to(e, to, k) == node && as_edge_begins(e, k))
                 return true;
     }
@@ -120,8 +118,7 @@ static bool only_link(const struct as_shaping *s, uint32_t node, uint32_t *to, u
     *to = AS_NO_NODE;
     if (s->alike[node] == 0)
         return false;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-         i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i))
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i)
         if (as_edge_begins(e, i) && as_shape_same_size(s, node, as_edge_to(e, node, i))) {
             *to = as_edge_to(e, node, i);
             *place = as_edge_place(e, i);
@@ -138,8 +135,7 @@ static void count_links(struct as_shaping *s)
         uint32_t node = s->linked.items[k];
         if ((s->of_node[node] & ~(AS_SHAPE_MARKED | AS_SHAPE_START)) > AS_SHAPE_BEGINS)
             continue;
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+        AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i) {
             uint32_t to = as_edge_to(e, node, i);
             if (as_edge_begins(e, i) && as_shape_same_size(s, node, to))
                 s->of_node[to] |= s->of_node[to] & AS_SHAPE_START ? AS_SHAPE_MARKED : AS_SHAPE_START;

@@ -8,8 +8,7 @@ void as_shape_unmark(struct as_shaping *s)
     for (size_t k = 0; k < s->linked.count; k++) {
         uint32_t node = s->linked.items[k];
         s->of_node[node] &= plain;
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i))
+        AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i)
             if (as_shape_is_alike(s, node, as_edge_place(e, i)))
                 s->of_node[as_edge_to(e, node, i)] &= plain;
     }

@@ -32,8 +32,7 @@ static bool read_links(const struct as_shaping *s, uint32_t node, const struct l
 {
     const struct as_edges *e = s->edges;
     links[0] = links[1] = links[2] = AS_NO_NODE;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end && as_edge_place(e, i) < LINK_WORDS;
-         i = as_edge_next(e, i)) {
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < LINK_WORDS, e, node, i) {
         uint32_t place = as_edge_place(e, i);
         bool begins = as_edge_begins(e, i);
         if (place == l->up) {
@@ -53,8 +52,7 @@ static bool read_links(const struct as_shaping *s, uint32_t node, const struct l
 static bool leads_to_sibling(const struct as_shaping *s, uint32_t node, uint32_t parent, const struct layout *l)
 {
     const struct as_edges *e = s->edges;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-         i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i) {
         uint32_t place = as_edge_place(e, i), to = as_edge_to(e, node, i);
         if (place != l->up && place != l->left && place != l->right && as_edge_begins(e, i) &&
             as_shape_same_size(s, node, to) && as_shape_link(s, to, l->up) == parent)

@@ -69,13 +69,11 @@ static void *open_part(void *part)
 static void open_some(struct as_shaping *s, const struct as_patterns *p, const struct as_vtables *v,
                       const uint8_t *only)
 {
-    struct as_used_cursor c = as_used_begin(p->index);
-    struct as_used_chunk chunk;
     uint32_t seen = 0;
-    while (as_used_next_of(&c, only, &chunk)) {
-        memset(s->of_node + seen, AS_SHAPE_OTHER, chunk.node - seen);
-        seen = chunk.node + 1;
-        open_or_close(s, p, v, &chunk);
+    for (struct as_used_cursor c = as_used_begin(p->index); as_used_next_of(&c, only);) {
+        memset(s->of_node + seen, AS_SHAPE_OTHER, c.chunk.node - seen);
+        seen = c.chunk.node + 1;
+        open_or_close(s, p, v, &c.chunk);
     }
     memset(s->of_node + seen, AS_SHAPE_OTHER, p->index->count - seen);
 }
@@ -111,8 +109,7 @@ static void *find_alike(void *part)
             continue;
         uint8_t alike = 0;
         uint32_t ahead = e->nodes - node > AHEAD ? as_edges_first(e, node + AHEAD) : last;
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-             i < end && as_edge_place(e, i) < AS_SHAPE_WORDS; i = as_edge_next(e, i)) {
+        AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_SHAPE_WORDS, e, node, i) {
             if (ahead < last) {
                 __builtin_prefetch(&s->sizes[as_edge_to(e, node + AHEAD, ahead)]);
                 ahead = as_edge_next(e, ahead);

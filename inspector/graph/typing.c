@@ -190,8 +190,7 @@ static void start_in_chunks(struct spread *s)
         if (node == AS_NO_NODE)
             continue;
         uint64_t memory = as_index_address(s->in->index, node) + AS_HEADER, start = 0;
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node);
-             i < end && as_edge_place(e, i) < AS_PLACE_FAR; i = as_edge_next(e, i)) {
+        AS_FOR_EDGES_WHILE(as_edge_place(e, i) < AS_PLACE_FAR, e, node, i) {
             uint64_t address = memory + (uint64_t)as_edge_place(e, i) * WORD;
             if (!as_edge_begins(e, i) || address < block->start || address - block->start >= block->size)
                 continue;

@@ -164,8 +164,7 @@ bool as_typing_is_doubtful(struct as_typing_rules *r, uint32_t node, uint32_t st
     if (type->kind != AS_DWARF_ARRAY || type->count != 0 || state & SURE_ELEMENTS)
         return false;
     uint64_t spare = spare_from(r, node);
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end && as_edge_place(e, i) < spare;
-         i = as_edge_next(e, i)) {
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < spare, e, node, i) {
         struct as_typing_word w = as_typing_read(r, node, state, i);
         uint32_t to = as_edge_to(e, node, i), before = r->of_node[to];
         if (w.slot == AS_SLOT_NUMBER)

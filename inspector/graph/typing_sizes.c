@@ -20,12 +20,10 @@ static uint32_t units_in(const struct as_index *x, const struct as_used_chunk *c
 
 static void measure(struct as_typing_sizes *s)
 {
-    struct as_used_cursor c = as_used_begin(s->index);
-    struct as_used_chunk chunk;
     s->units = as_memory_map_large(bytes_of(s), "the chunks' sizes", s->err);
     s->failed = s->units == NULL;
-    while (s->units && as_used_next(&c, &chunk))
-        s->units[chunk.node] = units_in(s->index, &chunk);
+    for (struct as_used_cursor c = as_used_begin(s->index); s->units && as_used_next(&c);)
+        s->units[c.chunk.node] = units_in(s->index, &c.chunk);
 }
 
 uint32_t as_typing_units(struct as_typing_sizes *s, uint32_t node)
@@ -35,8 +33,7 @@ uint32_t as_typing_units(struct as_typing_sizes *s, uint32_t node)
     if (s->units)
         return s->units[node];
     struct as_used_cursor c = as_used_from(s->index, node);
-    struct as_used_chunk chunk;
-    return as_used_next(&c, &chunk) && chunk.node == node ? units_in(s->index, &chunk) : 0;
+    return as_used_next(&c) && c.chunk.node == node ? units_in(s->index, &c.chunk) : 0;
 }
 
 void as_typing_sizes_free(struct as_typing_sizes *s)

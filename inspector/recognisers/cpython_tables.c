@@ -79,16 +79,14 @@ bool as_cpython_tables_find(const struct as_recogniser_input *in)
                        .edges = in->edges,
                        .reads_left = MOST_READS,
                        .steps = MOST_PASSES * (in->edges->pointers + in->edges->nodes)};
-    struct as_used_cursor c = as_used_begin(in->patterns->index);
-    struct as_used_chunk chunk;
     if (!as_window_open(&s.window, in->target, NULL))
         return true;
     // A table's words are numbers and functions, but for the one that leads to its buckets.
-    while (as_used_next(&c, &chunk))
-        if (as_edge_link(in->edges, chunk.node, 0) == AS_NO_NODE &&
-            as_edge_link(in->edges, chunk.node, BUCKETS) != AS_NO_NODE &&
-            node_made_for(&s, chunk.node, sizeof(struct as_py_hashtable)) != AS_NO_NODE)
-            match_table(&s, &chunk);
+    for (struct as_used_cursor c = as_used_begin(in->patterns->index); as_used_next(&c);)
+        if (as_edge_link(in->edges, c.chunk.node, 0) == AS_NO_NODE &&
+            as_edge_link(in->edges, c.chunk.node, BUCKETS) != AS_NO_NODE &&
+            node_made_for(&s, c.chunk.node, sizeof(struct as_py_hashtable)) != AS_NO_NODE)
+            match_table(&s, &c.chunk);
     as_window_close(&s.window);
     return true;
 }

@@ -184,13 +184,11 @@ static void match_words(struct as_glibc *g)
 // The sizes are those of a few structures.
 static void match_chunks(struct as_glibc *g)
 {
-    struct as_used_cursor c = as_used_begin(g->proof.patterns->index);
-    struct as_used_chunk chunk;
     g->tries = g->tries < MOST_CHUNK_TRIES ? g->tries : MOST_CHUNK_TRIES;
-    while (g->tries > 0 && as_used_next(&c, &chunk)) {
-        as_glibc_locale_match_at(g, &chunk);
-        as_glibc_iconv_match_at(g, &chunk);
-        as_glibc_regex_match_at(g, &chunk);
+    for (struct as_used_cursor c = as_used_begin(g->proof.patterns->index); g->tries > 0 && as_used_next(&c);) {
+        as_glibc_locale_match_at(g, &c.chunk);
+        as_glibc_iconv_match_at(g, &c.chunk);
+        as_glibc_regex_match_at(g, &c.chunk);
     }
 }
 

@@ -65,14 +65,13 @@ static bool accept_class(const struct gobject *g, struct class *c, uint64_t type
 
 static void find_classes(struct gobject *g)
 {
-    struct as_used_cursor u = as_used_begin(g->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (g->classes.count < MOST_CLASSES && as_used_next(&u, &chunk)) {
-        struct class c = {.node = chunk.node, .type = as_shape_link(&g->graph, chunk.node, 0)};
+    for (struct as_used_cursor u = as_used_begin(g->proof.patterns->index);
+         g->classes.count < MOST_CLASSES && as_used_next(&u);) {
+        struct class c = {.node = u.chunk.node, .type = as_shape_link(&g->graph, u.chunk.node, 0)};
         c.data = c.type != AS_NO_NODE ? as_shape_link(&g->graph, c.type, DATA) : AS_NO_NODE;
         uint64_t type;
         if (c.data == AS_NO_NODE || as_shape_link(&g->graph, c.data, CLASS) != c.node ||
-            !as_target_read_u64(g->proof.target, chunk.address + AS_HEADER, &type) || !accept_class(g, &c, type))
+            !as_target_read_u64(g->proof.target, u.chunk.address + AS_HEADER, &type) || !accept_class(g, &c, type))
             continue;
         if (!as_vec_push(&g->classes, NULL, c))
             return;
@@ -122,10 +121,8 @@ static bool name_by(struct gobject *g, uint64_t quarks, uint64_t count, bool kee
 // It begins with a zero, as there is no quark 0, and has a multiple of QUARKS words. An older, shorter one may be left: it begins alike.
 static bool find_names(struct gobject *g)
 {
-    struct as_used_cursor u = as_used_begin(g->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&u, &chunk)) {
-        uint64_t count = (chunk.size - WORD) / (QUARKS * WORD) * QUARKS, first, quarks = chunk.address + AS_HEADER;
+    for (struct as_used_cursor u = as_used_begin(g->proof.patterns->index); as_used_next(&u);) {
+        uint64_t count = (u.chunk.size - WORD) / (QUARKS * WORD) * QUARKS, first, quarks = u.chunk.address + AS_HEADER;
         if (count > 0 && as_proof_is_made_for(&g->proof, quarks, count * WORD) &&
             as_target_read_u64(g->proof.target, quarks, &first) && first == 0 && name_by(g, quarks, count, false))
             return name_by(g, quarks, count, true);
@@ -137,17 +134,14 @@ static bool find_names(struct gobject *g)
 static void find_objects(struct gobject *g)
 {
     const struct as_edges *e = g->graph.edges;
-    struct as_used_cursor u = as_used_begin(g->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&u, &chunk))
-        for (uint32_t i = as_edges_first(e, chunk.node), end = as_edges_end(e, chunk.node); i < end;
-             i = as_edge_next(e, i)) {
-            uint32_t number = as_edge_begins(e, i) ? g->class_of[as_edge_to(e, chunk.node, i)] : 0;
+    for (struct as_used_cursor u = as_used_begin(g->proof.patterns->index); as_used_next(&u);)
+        AS_FOR_EDGES(e, u.chunk.node, i) {
+            uint32_t number = as_edge_begins(e, i) ? g->class_of[as_edge_to(e, u.chunk.node, i)] : 0;
             const struct class *c = number != 0 ? &g->classes.items[number - 1] : NULL;
             if (!c || as_edge_place(e, i) * WORD != c->before ||
-                !as_proof_is_made_for(&g->proof, chunk.address + AS_HEADER, (uint64_t)c->before + c->size))
+                !as_proof_is_made_for(&g->proof, u.chunk.address + AS_HEADER, (uint64_t)c->before + c->size))
                 continue;
-            g->vtables->begins[chunk.node] = c->vtable;
+            g->vtables->begins[u.chunk.node] = c->vtable;
             break;
         }
 }

@@ -15,8 +15,7 @@ bool as_chains_visit(const struct as_chains *c, uint32_t table, uint64_t count, 
 {
     const struct as_edges *e = c->edges;
     uint64_t found = 0;
-    for (uint32_t i = as_edges_first(e, table), end = as_edges_end(e, table);
-         i < end && as_edge_place(e, i) < c->buckets; i = as_edge_next(e, i)) {
+    AS_FOR_EDGES_WHILE(as_edge_place(e, i) < c->buckets, e, table, i) {
         uint32_t node = as_edge_begins(e, i) ? as_edge_to(e, table, i) : AS_NO_NODE;
         if (node == AS_NO_NODE)
             return false;

@@ -98,7 +98,7 @@ static bool is_string_map(struct llvm *l, const uint64_t w[3])
 static void name_strings(struct llvm *l, uint32_t table, uint64_t item)
 {
     const struct as_edges *e = l->edges;
-    for (uint32_t i = as_edges_first(e, table), end = as_edges_end(e, table); i < end; i = as_edge_next(e, i)) {
+    AS_FOR_EDGES(e, table, i) {
         uint32_t entry = as_edge_to(e, table, i);
         uint64_t memory = as_index_address(l->proof.patterns->index, entry) + AS_HEADER, length;
         uint8_t end;
@@ -188,25 +188,20 @@ static void match_beside(struct llvm *l, uint64_t address, uint32_t to)
 
 static void find_large(struct llvm *l)
 {
-    struct as_used_cursor c = as_used_begin(l->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk))
-        l->large[chunk.node] = chunk.size - WORD >= LARGE;
+    for (struct as_used_cursor c = as_used_begin(l->proof.patterns->index); as_used_next(&c);)
+        l->large[c.chunk.node] = c.chunk.size - WORD >= LARGE;
 }
 
 static void match_all(struct llvm *l)
 {
     const struct as_edges *e = l->edges;
-    struct as_used_cursor c = as_used_begin(l->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk))
-        for (uint32_t i = as_edges_first(e, chunk.node), end = as_edges_end(e, chunk.node); i < end;
-             i = as_edge_next(e, i)) {
+    for (struct as_used_cursor c = as_used_begin(l->proof.patterns->index); as_used_next(&c);)
+        AS_FOR_EDGES(e, c.chunk.node, i) {
             uint64_t offset = (uint64_t)as_edge_place(e, i) * WORD;
-            uint32_t to = as_edge_to(e, chunk.node, i);
-            if (l->large[to] && may_be(l, chunk.node, i, end) && offset / WORD < AS_PLACE_FAR &&
-                offset + 3 * WORD <= chunk.size)
-                match_beside(l, chunk.address + AS_HEADER + offset, to);
+            uint32_t to = as_edge_to(e, c.chunk.node, i);
+            if (l->large[to] && may_be(l, c.chunk.node, i, i_end) && offset / WORD < AS_PLACE_FAR &&
+                offset + 3 * WORD <= c.chunk.size)
+                match_beside(l, c.chunk.address + AS_HEADER + offset, to);
         }
 }
 

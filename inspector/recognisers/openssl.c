@@ -118,15 +118,13 @@ static void match_stack(struct openssl *o, const struct as_used_chunk *chunk)
 // Which word leads to what decides what a chunk may be.
 static void match_all(struct openssl *o)
 {
-    struct as_used_cursor c = as_used_begin(o->proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
-        if (chunk.size > MOST_LHASH)
+    for (struct as_used_cursor c = as_used_begin(o->proof.patterns->index); as_used_next(&c);) {
+        if (c.chunk.size > MOST_LHASH)
             continue;
-        if (as_edge_link(o->edges, chunk.node, 0) != AS_NO_NODE)
-            match_table(o, &chunk);
-        else if (chunk.size <= MOST_STACK && as_edge_link(o->edges, chunk.node, 1) != AS_NO_NODE)
-            match_stack(o, &chunk);
+        if (as_edge_link(o->edges, c.chunk.node, 0) != AS_NO_NODE)
+            match_table(o, &c.chunk);
+        else if (c.chunk.size <= MOST_STACK && as_edge_link(o->edges, c.chunk.node, 1) != AS_NO_NODE)
+            match_stack(o, &c.chunk);
     }
 }
 

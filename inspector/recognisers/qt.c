@@ -113,19 +113,17 @@ static void match_text6(struct qt_reading *r, const struct as_used_chunk *chunk,
 
 static void match_chunks(struct qt_reading *r)
 {
-    struct as_used_cursor c = as_used_begin(r->qt.proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
+    for (struct as_used_cursor c = as_used_begin(r->qt.proof.patterns->index); as_used_next(&c);) {
         uint64_t w[3];
-        const void *bytes = as_window_at(&r->qt.window, chunk.address + AS_HEADER, sizeof w);
+        const void *bytes = as_window_at(&r->qt.window, c.chunk.address + AS_HEADER, sizeof w);
         if (!bytes)
             continue;
         memcpy(w, bytes, sizeof w);
-        if (r->five && !match_array5(r, &chunk, w))
-            as_qt5_match_tables(&r->qt, &chunk);
+        if (r->five && !match_array5(r, &c.chunk, w))
+            as_qt5_match_tables(&r->qt, &c.chunk);
         if (r->six) {
-            match_text6(r, &chunk, w);
-            as_qt6_match_table(&r->qt, &chunk);
+            match_text6(r, &c.chunk, w);
+            as_qt6_match_table(&r->qt, &c.chunk);
         }
     }
 }
@@ -172,14 +170,11 @@ static bool may_be_text(const struct as_edges *e, uint32_t node, uint32_t edge, 
 static void prove_texts6(struct qt_reading *r)
 {
     const struct as_edges *e = r->qt.edges;
-    struct as_used_cursor c = as_used_begin(r->qt.proof.patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk))
-        for (uint32_t i = as_edges_first(e, chunk.node), end = as_edges_end(e, chunk.node); i < end;
-             i = as_edge_next(e, i)) {
+    for (struct as_used_cursor c = as_used_begin(r->qt.proof.patterns->index); as_used_next(&c);)
+        AS_FOR_EDGES(e, c.chunk.node, i) {
             uint64_t offset = (uint64_t)as_edge_place(e, i) * WORD;
-            if (may_be_text(e, chunk.node, i, end) && offset + 3 * WORD <= chunk.size - WORD)
-                match_beside(r, chunk.address + AS_HEADER + offset, as_edge_to(e, chunk.node, i));
+            if (may_be_text(e, c.chunk.node, i, i_end) && offset + 3 * WORD <= c.chunk.size - WORD)
+                match_beside(r, c.chunk.address + AS_HEADER + offset, as_edge_to(e, c.chunk.node, i));
         }
     if (r->beside.count > 0)
         qsort(r->beside.items, r->beside.count, sizeof *r->beside.items, by_array);

@@ -41,7 +41,7 @@ static void find_insides(struct redis *r)
 {
     const struct as_edges *e = r->graph.edges;
     for (uint32_t node = 0; node < e->nodes; node++)
-        for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i))
+        AS_FOR_EDGES(e, node, i)
             if (!as_edge_begins(e, i))
                 r->match_bits[as_edge_to(e, node, i)] = AS_INSIDE;
 }
@@ -49,20 +49,18 @@ static void find_insides(struct redis *r)
 // Reads the chunks one after the other, many at a time.
 static void match_all(struct redis *r, uint8_t *window)
 {
-    struct as_used_cursor c = as_used_begin(r->proof.patterns->index);
-    struct as_used_chunk chunk;
     uint64_t start = 0, known = 0; // what is in the window
-    while (as_used_next(&c, &chunk)) {
-        uint64_t memory = chunk.address + AS_HEADER, usable = chunk.size - WORD;
+    for (struct as_used_cursor c = as_used_begin(r->proof.patterns->index); as_used_next(&c);) {
+        uint64_t memory = c.chunk.address + AS_HEADER, usable = c.chunk.size - WORD;
         uint64_t wanted = usable < MOST_KNOWN ? usable : MOST_KNOWN;
         if (memory < start || memory + wanted > start + known) {
             start = memory;
             known = as_target_read_resident(r->proof.target, start, window, WINDOW);
         }
         uint64_t here = known > memory - start ? known - (memory - start) : 0;
-        r->match_bits[chunk.node] |= (uint16_t)as_redis_match(
+        r->match_bits[c.chunk.node] |= (uint16_t)as_redis_match(
             r->proof.target, memory, usable, window + (memory - start), here < wanted ? here : wanted, r->dicts.modern);
-        r->intsets = r->intsets || r->match_bits[chunk.node] & AS_REDIS_INTSET;
+        r->intsets = r->intsets || r->match_bits[c.chunk.node] & AS_REDIS_INTSET;
     }
 }
 

@@ -109,7 +109,7 @@ static bool visit_bucket(struct key_walk *v, uint32_t from, uint32_t edge)
 static bool visit_keys(struct key_walk *v, uint32_t table)
 {
     const struct as_edges *e = v->in->edges;
-    for (uint32_t i = as_edges_first(e, table), end = as_edges_end(e, table); i < end; i = as_edge_next(e, i))
+    AS_FOR_EDGES(e, table, i)
         if (!visit_bucket(v, table, i))
             return false;
     return v->left == 0;
@@ -186,15 +186,13 @@ static bool add_dict(struct as_dicts *in, const struct as_used_chunk *chunk, boo
 // before the first is one.
 static void find_by_type(struct as_dicts *in, uint8_t *types)
 {
-    struct as_used_cursor c = as_used_begin(in->proof->patterns->index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
-        uint32_t type = as_vtable_of(in->vtables, chunk.node);
-        if (types[type] == 0 || chunk.size - WORD < DICT_BYTES || chunk.size > MOST_DICT ||
-            !may_be_dict(in, chunk.node))
+    for (struct as_used_cursor c = as_used_begin(in->proof->patterns->index); as_used_next(&c);) {
+        uint32_t type = as_vtable_of(in->vtables, c.chunk.node);
+        if (types[type] == 0 || c.chunk.size - WORD < DICT_BYTES || c.chunk.size > MOST_DICT ||
+            !may_be_dict(in, c.chunk.node))
             continue;
         types[type]--;
-        if (!add_dict(in, &chunk, false))
+        if (!add_dict(in, &c.chunk, false))
             continue;
         types[type] = MOST_TRIES;
         // Without RTTI, functions behind zeros resemble a vtable.
@@ -206,14 +204,13 @@ static void find_by_type(struct as_dicts *in, uint8_t *types)
 static void find_by_chunk(struct as_dicts *in)
 {
     struct as_used_cursor c = as_used_begin(in->proof->patterns->index);
-    struct as_used_chunk chunk;
-    for (int left = MOST_READS; left > 0 && as_used_next(&c, &chunk);) {
-        uint32_t type = as_edge_of(in->edges, chunk.node, 0);
-        if (type == AS_NO_EDGE || as_edge_begins(in->edges, type) || chunk.size - WORD < DICT_BYTES ||
-            chunk.size > MOST_DICT || !may_be_dict(in, chunk.node))
+    for (int left = MOST_READS; left > 0 && as_used_next(&c);) {
+        uint32_t type = as_edge_of(in->edges, c.chunk.node, 0);
+        if (type == AS_NO_EDGE || as_edge_begins(in->edges, type) || c.chunk.size - WORD < DICT_BYTES ||
+            c.chunk.size > MOST_DICT || !may_be_dict(in, c.chunk.node))
             continue;
         left--;
-        add_dict(in, &chunk, true);
+        add_dict(in, &c.chunk, true);
     }
 }
 

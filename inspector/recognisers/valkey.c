@@ -128,7 +128,7 @@ static bool may_be_hashtable(const struct as_edges *e, uint32_t node)
     uint32_t table = as_edge_of(e, node, TABLE);
     if (table == AS_NO_EDGE || !as_edge_begins(e, table))
         return false;
-    for (uint32_t i = as_edges_first(e, node), end = as_edges_end(e, node); i < end; i = as_edge_next(e, i))
+    AS_FOR_EDGES(e, node, i)
         if (as_edge_place(e, i) < HEAD && as_edge_place(e, i) != TABLE && as_edge_place(e, i) != TABLE + 1)
             return false;
     return true;
@@ -145,13 +145,13 @@ static bool is_hashtable(struct as_hashtables *in, const struct as_used_chunk *c
 
 void as_hashtables_find(struct as_hashtables *h)
 {
-    struct as_used_cursor c = as_used_begin(h->proof->patterns->index);
-    struct as_used_chunk chunk;
     struct as_hashtable found;
-    while (h->list.count < MOST_TABLES && as_used_next(&c, &chunk)) {
-        uint32_t type = as_vtable_of(h->vtables, chunk.node);
-        if (type == 0 || h->vtables->list.items[type].name != 0 || chunk.size - WORD < HEAD * WORD ||
-            chunk.size > MOST_BYTES || !may_be_hashtable(h->edges, chunk.node) || !is_hashtable(h, &chunk, &found))
+    for (struct as_used_cursor c = as_used_begin(h->proof->patterns->index);
+         h->list.count < MOST_TABLES && as_used_next(&c);) {
+        uint32_t type = as_vtable_of(h->vtables, c.chunk.node);
+        if (type == 0 || h->vtables->list.items[type].name != 0 || c.chunk.size - WORD < HEAD * WORD ||
+            c.chunk.size > MOST_BYTES || !may_be_hashtable(h->edges, c.chunk.node) ||
+            !is_hashtable(h, &c.chunk, &found))
             continue;
         if (!as_vec_push(&h->list, NULL, found))
             return;

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The JSON Schemas: made from the classes that decode and write the documents, so that the three cannot differ."""
 
-# ruff: noqa: FA100
 import json
 from importlib import import_module
 from typing import Annotated, Any, Literal, NamedTuple, Optional, get_args, get_type_hints

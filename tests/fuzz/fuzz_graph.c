@@ -45,15 +45,13 @@ static enum as_shape wanted_of(const char *name)
 // Adds what has a type. Returns how many chunks have the shape.
 static size_t add_typed(struct image *image, const struct as_graph *g, enum as_shape shape)
 {
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
     size_t typed = 0, found = 0;
-    while (as_used_next(&c, &chunk)) {
-        enum as_shape has = as_pattern_shape(&g->patterns, chunk.node);
-        if (has == AS_SHAPE_NONE && !g->vtables.list.items[as_vtable_of(&g->vtables, chunk.node)].proven &&
-            as_pattern_of(&g->patterns, chunk.node) == AS_PATTERN_NONE)
+    for (struct as_used_cursor c = as_used_begin(&g->index); as_used_next(&c);) {
+        enum as_shape has = as_pattern_shape(&g->patterns, c.chunk.node);
+        if (has == AS_SHAPE_NONE && !g->vtables.list.items[as_vtable_of(&g->vtables, c.chunk.node)].proven &&
+            as_pattern_of(&g->patterns, c.chunk.node) == AS_PATTERN_NONE)
             continue;
-        uint64_t start = chunk.address + AS_HEADER, length = chunk.size - AS_HEADER;
+        uint64_t start = c.chunk.address + AS_HEADER, length = c.chunk.size - AS_HEADER;
         image_add_head(image, start, length < HEAD ? length : HEAD);
         image_add_span(image, start, length < MOST_SPAN ? length : MOST_SPAN);
         typed++;

@@ -8,15 +8,13 @@
 
 static void print_types(const struct as_graph *g)
 {
-    struct as_used_cursor c = as_used_begin(&g->index);
-    struct as_used_chunk chunk;
     char text[AS_GRAPH_NAME];
-    while (as_used_next(&c, &chunk)) {
-        uint32_t type = as_graph_type(g, chunk.node);
+    for (struct as_used_cursor c = as_used_begin(&g->index); as_used_next(&c);) {
+        uint32_t type = as_graph_type(g, c.chunk.node);
         const char *name = as_graph_type_name(g, type, text, sizeof text);
         const char *evidence = as_evidence_name(as_graph_type_evidence(g, type));
-        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", chunk.address + AS_HEADER, chunk.size, evidence ? evidence : "",
-               name ? name : "");
+        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", c.chunk.address + AS_HEADER, c.chunk.size,
+               evidence ? evidence : "", name ? name : "");
     }
 }
 

@@ -9,14 +9,12 @@
 
 static void list(const struct as_graph_snapshot *lookup)
 {
-    struct as_used_cursor c = as_used_begin(&lookup->graph.index);
-    struct as_used_chunk chunk;
-    while (as_used_next(&c, &chunk)) {
+    for (struct as_used_cursor c = as_used_begin(&lookup->graph.index); as_used_next(&c);) {
         char text[AS_GRAPH_NAME];
-        uint32_t type = as_graph_type(&lookup->graph, chunk.node);
+        uint32_t type = as_graph_type(&lookup->graph, c.chunk.node);
         const char *evidence = as_evidence_name(as_graph_type_evidence(&lookup->graph, type));
-        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", chunk.address + AS_HEADER, chunk.size, evidence ? evidence : "-",
-               as_graph_type_text(lookup, type, SIZE_MAX, text));
+        printf("0x%" PRIx64 "\t%" PRIu64 "\t%s\t%s\n", c.chunk.address + AS_HEADER, c.chunk.size,
+               evidence ? evidence : "-", as_graph_type_text(lookup, type, SIZE_MAX, text));
     }
 }
 

@@ -111,16 +111,16 @@ static void check_pointer(const struct as_index *x, const struct made *m, uint64
 static void check_cursor(const struct as_index *x, const struct made *m)
 {
     struct as_used_cursor c = as_used_begin(x);
-    struct as_used_chunk chunk;
+    const struct as_used_chunk *chunk = &c.chunk;
     uint64_t chunks = 0, bytes = 0, before = 0;
-    while (as_used_next(&c, &chunk)) {
-        CHECK(chunk.address > before || before == 0);
-        CHECK(as_index_target(x, chunk.address + AS_HEADER) == chunk.node);
-        const struct interval *n = plain_target(m, chunk.address + AS_HEADER);
-        CHECK(n && n->start == chunk.address && n->end - n->start == chunk.size);
-        before = chunk.address;
+    while (as_used_next(&c)) {
+        CHECK(chunk->address > before || before == 0);
+        CHECK(as_index_target(x, chunk->address + AS_HEADER) == chunk->node);
+        const struct interval *n = plain_target(m, chunk->address + AS_HEADER);
+        CHECK(n && n->start == chunk->address && n->end - n->start == chunk->size);
+        before = chunk->address;
         chunks++;
-        bytes += chunk.size;
+        bytes += chunk->size;
     }
     CHECK(chunks == x->chunks && bytes == x->chunk_bytes);
     for (size_t i = 0; i < m->intervals.count; i++) {
@@ -139,11 +139,11 @@ static void check_wanted(const struct as_index *x)
         for (uint32_t node = every[i] / 2; node < x->count; node += every[i])
             wanted[node] = !as_index_is_gap(x, node);
         struct as_used_cursor all = as_used_begin(x), some = all;
-        struct as_used_chunk chunk, found;
-        while (as_used_next(&all, &chunk))
-            CHECK(!wanted[chunk.node] || (as_used_next_of(&some, wanted, &found) && found.node == chunk.node &&
-                                          found.address == chunk.address && found.size == chunk.size));
-        CHECK(!as_used_next_of(&some, wanted, &found));
+        const struct as_used_chunk *chunk = &all.chunk, *found = &some.chunk;
+        while (as_used_next(&all))
+            CHECK(!wanted[chunk->node] || (as_used_next_of(&some, wanted) && found->node == chunk->node &&
+                                           found->address == chunk->address && found->size == chunk->size));
+        CHECK(!as_used_next_of(&some, wanted));
         free(wanted);
     }
 }
@@ -152,7 +152,8 @@ static void check_wanted(const struct as_index *x)
 static void check_some(const struct as_index *x, uint32_t count)
 {
     struct as_used_cursor all = as_used_begin(x);
-    struct as_used_chunk chunk, chunks[AS_USED_SOME];
+    const struct as_used_chunk *chunk = &all.chunk;
+    struct as_used_chunk chunks[AS_USED_SOME];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t from = (uint32_t)((uint64_t)x->count * i / count),
                  to = (uint32_t)((uint64_t)x->count * (i + 1) / count);
@@ -161,11 +162,11 @@ static void check_some(const struct as_index *x, uint32_t count)
         struct as_used_cursor part = as_used_from(x, from);
         for (size_t found; (found = as_used_some(&part, to, chunks)) > 0;)
             for (size_t k = 0; k < found; k++)
-                CHECK(as_used_next(&all, &chunk) && chunks[k].node == chunk.node && chunk.node < to &&
-                      chunks[k].address == chunk.address && chunks[k].size == chunk.size);
+                CHECK(as_used_next(&all) && chunks[k].node == chunk->node && chunk->node < to &&
+                      chunks[k].address == chunk->address && chunks[k].size == chunk->size);
         CHECK(as_used_some(&part, to, chunks) == 0);
     }
-    CHECK(!as_used_next(&all, &chunk));
+    CHECK(!as_used_next(&all));
 }
 
 // The size of each chunk, and of gaps none, whether few are asked for or all.
