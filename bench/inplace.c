@@ -101,24 +101,24 @@ int main(int argc, char **argv)
     struct as_fastbin_candidates candidates = {0};
     as_address_vec members = {0};
     for (int round = 0; round < ROUNDS; round++) {
-        uint64_t before = as_now_ns();
+        uint64_t before = as_clock_ns(CLOCK_MONOTONIC);
         sums[0] += bare(&h.heaps.items[main_heap], h.arenas.items[0].top, &chunks);
-        uint64_t between = as_now_ns();
+        uint64_t between = as_clock_ns(CLOCK_MONOTONIC);
         struct counter c = {.sink = {.chunks = count}};
         uint64_t torn = 0;
         h.arenas.items[0].bin_sums = (struct as_bin_sums){0};
         as_fastbin_candidates_begin(&candidates, &h, 0);
         if (!as_walk_heap(&h, main_heap, &w, &c.sink, &candidates, &torn) || torn != 0)
             return 1;
-        uint64_t walked = as_now_ns();
+        uint64_t walked = as_clock_ns(CLOCK_MONOTONIC);
         members.count = 0;
         if (!as_fastbin_members_resolve(&h.arenas.items[0], &candidates, &members, NULL, NULL, &err))
             return 1;
-        uint64_t followed = as_now_ns();
+        uint64_t followed = as_clock_ns(CLOCK_MONOTONIC);
         struct as_heaps again;
         if (!as_heaps_find(t, &m, NULL, &again, &err))
             return 1;
-        uint64_t found = as_now_ns();
+        uint64_t found = as_clock_ns(CLOCK_MONOTONIC);
         sums[1] += c.free_bytes;
         if (round > 0) // the first one also pays for the memory that the others use again
             printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %zu\n", between - before,

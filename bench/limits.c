@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         return 1;
     memset(buffer, 1, BUFFER);
     uint64_t bytes = 0;
-    uint64_t before = as_now_ns();
+    uint64_t before = as_clock_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < ranges.count; i++) {
         for (uint64_t at = ranges.items[i].start; at < ranges.items[i].end;) {
             uint64_t left = ranges.items[i].end - at;
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
             bytes += (uint64_t)got;
         }
     }
-    uint64_t spent = as_now_ns() - before;
+    uint64_t spent = as_clock_ns(CLOCK_MONOTONIC) - before;
     free(ranges.items);
     free(buffer);
     printf("%" PRIu64 " %" PRIu64 "\n", bytes, spent);

@@ -21,12 +21,12 @@ enum { PATIENCE_SECONDS = 30 };
 static bool wait_for(uint32_t wanted)
 {
     const struct timespec piece = {.tv_sec = 1};
-    const uint64_t until = as_now_ns() + PATIENCE_SECONDS * UINT64_C(1000000000);
+    const uint64_t until = as_clock_ns(CLOCK_MONOTONIC) + PATIENCE_SECONDS * UINT64_C(1000000000);
     for (;;) {
         uint32_t finished = __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE);
         if ((int32_t)(finished - wanted) >= 0)
             return true;
-        if (as_now_ns() >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
+        if (as_clock_ns(CLOCK_MONOTONIC) >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
             return false;
         syscall(SYS_futex, &as_agent.finished, FUTEX_WAIT_PRIVATE, finished, &piece, NULL, 0);
     }

@@ -31,7 +31,7 @@ static bool is_ours(int connection, struct ucred *peer)
 // Seconds of a clock that nobody sets.
 static time_t now_seconds(void)
 {
-    return (time_t)(as_now_ns() / 1000000000);
+    return (time_t)(as_clock_ns(CLOCK_MONOTONIC) / 1000000000);
 }
 
 static void wait_for_reader(int connection)

@@ -22,12 +22,6 @@ static inline uint64_t as_clock_ns(clockid_t clock)
     return as_ns_of(now);
 }
 
-// The clock that nobody sets.
-static inline uint64_t as_now_ns(void)
-{
-    return as_clock_ns(CLOCK_MONOTONIC);
-}
-
 // A signal may end it earlier.
 static inline void as_sleep_ns(uint64_t ns)
 {

@@ -252,7 +252,7 @@ static bool put_state(void)
     const struct as_profile_counts *c = &as_recorder.head->counts;
     const struct as_trace_state state = {
         .ticks = as_recorder_ticks(),
-        .monotonic = as_now_ns(),
+        .monotonic = as_clock_ns(CLOCK_MONOTONIC),
         .realtime = as_clock_ns(CLOCK_REALTIME),
         .misses = __atomic_load_n(&c->misses, __ATOMIC_RELAXED),
         .checked = __atomic_load_n(&c->checked, __ATOMIC_RELAXED),

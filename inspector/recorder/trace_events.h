@@ -15,7 +15,7 @@ static inline bool as_recorder_is_on(void)
 static inline uint64_t as_recorder_ticks(void)
 {
     if (__builtin_expect(!as_recorder.ticks, 0))
-        return as_now_ns(); // without a system call, and keeps errno
+        return as_clock_ns(CLOCK_MONOTONIC); // without a system call, and keeps errno
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
 #else

@@ -134,12 +134,21 @@ static bool is_known(const struct v8_search *s, uint64_t heap)
     return false;
 }
 
+// Has a clone not got this? The agent inspects no clone.
+static bool is_out_of_reach(const struct as_mapping *m)
+{
+#ifdef AS_AGENT
+    return m && false;
+#else
+    return m && m->out_of_reach;
+#endif
+}
+
 static bool read_header(struct v8_search *s, uint64_t at, uint64_t words[HEADER_WORDS])
 {
     const size_t size = HEADER_WORDS * sizeof *words;
-    const struct as_mapping *m = as_target_mapping_at(s->target, at);
-    return as_target_read(s->target, at, words, size) ||
-           (m && m->out_of_reach && as_target_read_kept(s->target, at, words, size));
+    return is_out_of_reach(as_target_mapping_at(s->target, at)) ? as_target_read_kept(s->target, at, words, size)
+                                                                : as_target_read(s->target, at, words, size);
 }
 
 // Does a range for objects begin here? The objects of its first page never change: it cannot be written. It has no flags and the number
@@ -220,9 +229,8 @@ static void add_pages(struct v8_search *s, const uint64_t *places, size_t count)
     bool read[BATCH];
     as_target_gather(s->target, places, count, sizeof *headers, headers, sizeof *headers, read);
     for (size_t i = 0; i < count && s->ok; i++) {
-        const struct as_mapping *m = as_target_mapping_at(s->target, places[i]);
-        if (!read[i] && m && m->out_of_reach)
-            read[i] = as_target_read_kept(s->target, places[i], headers[i], sizeof *headers);
+        if (!read[i] && is_out_of_reach(as_target_mapping_at(s->target, places[i])))
+            read[i] = read_header(s, places[i], headers[i]);
         // What lies inside a page is an object, and may resemble anything.
         if (!read[i] || places[i] < s->end || !is_page(s, places[i], headers[i], &page) || !add_heap(s, page.heap))
             continue;
@@ -248,10 +256,9 @@ static void search_mappings(struct v8_search *s)
         if (!as_is_runtime_memory(m))
             continue;
         for (uint64_t at = as_align_up(m->start, ALIGNMENT); s->ok && at >= m->start && at < m->end; at += ALIGNMENT) {
-            s->kept += m->out_of_reach;
-            if (s->kept > MOST_KEPT)
+            if (is_out_of_reach(m) && ++s->kept > MOST_KEPT)
                 return;
-            at = m->out_of_reach ? at : as_align_up(as_target_skip_absent(s->target, at, m->end), ALIGNMENT);
+            at = is_out_of_reach(m) ? at : as_align_up(as_target_skip_absent(s->target, at, m->end), ALIGNMENT);
             if (at < m->end)
                 places[count++] = at;
             if (count == BATCH) {

@@ -361,13 +361,13 @@ static bool attempt(struct as_target *t, struct prepared *p, const struct as_sna
     if (ok)
         prove_libc_again(t, m, out);
     out->meta.time_ns = as_clock_ns(CLOCK_REALTIME);
-    uint64_t before = as_now_ns();
+    uint64_t before = as_clock_ns(CLOCK_MONOTONIC);
     bool stopped = t->stop.active;
     ok = ok && take(t, p, plan, chunks, options, out, err);
     as_target_resume(t);
     ok = ok && add_open_files(out, t, err);
     if (ok) {
-        out->meta.read_ns = as_now_ns() - before;
+        out->meta.read_ns = as_clock_ns(CLOCK_MONOTONIC) - before;
         out->meta.pause_ns = plan->stood_ns + (stopped ? t->stop.duration_ns : 0);
         out->meta.mode = plan->mode;
         out->chunk_count = chunks ? chunks->count : 0;

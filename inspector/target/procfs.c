@@ -19,6 +19,11 @@ void as_close_fd(int *fd)
     errno = saved;
 }
 
+uint64_t as_now_ns(void)
+{
+    return as_clock_ns(CLOCK_MONOTONIC);
+}
+
 uint64_t as_parse_decimal(const char **text, const char *end)
 {
     uint64_t value = 0;

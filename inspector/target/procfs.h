@@ -71,6 +71,9 @@ void as_lines_close(struct as_lines *lines);
 uint64_t as_parse_decimal(const char **text, const char *end);
 uint64_t as_parse_hex(const char **text, const char *end);
 
+// The monotonic clock, nanoseconds. No inline function: the agent has each byte of code in memory.
+uint64_t as_now_ns(void);
+
 // Closes the file descriptor in *fd if there is one (for __attribute__((cleanup))); keeps errno.
 void as_close_fd(int *fd);
 #define AS_CLEANUP_FD __attribute__((cleanup(as_close_fd)))

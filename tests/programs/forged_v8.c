@@ -9,7 +9,7 @@
 //   malloc   the same, and one page claims to reach over malloc's heap
 //   heaps    each page of many has a heap of its own
 //   apart    three pages whose headers lead to descriptors
-//   cage     three pages in a range of 4 GiB, each with its number in the range
+//   cage     three pages in a range of 4 GiB, each with its number in the range, behind the first, which cannot be written
 //   number   the same, but the numbers are those of the next pages
 //   cppgc    true, and three pages of cppgc's, one of them with a large object of 200,000 bytes
 //   cppgc-heap  the same, but the heap that their space leads to is another one
@@ -81,9 +81,12 @@ static void make_cage(uint64_t more)
     if (map == MAP_FAILED)
         _exit(1);
     uint64_t first = 64;
-    char *at = (char *)(((uintptr_t)map + range - 1) / range * range) + first * SIZE;
-    if (mprotect(at, (size_t)3 * SIZE, PROT_READ | PROT_WRITE))
+    uint64_t *constants = (uint64_t *)(((uintptr_t)map + range - 1) / range * range);
+    char *at = (char *)constants + first * SIZE;
+    if (mprotect(constants, SIZE, PROT_READ | PROT_WRITE) || mprotect(at, (size_t)3 * SIZE, PROT_READ | PROT_WRITE))
         _exit(1);
+    constants[2] = 0x49d; // the first page's first word behind its header is an object's address
+    mprotect(constants, SIZE, PROT_READ);
     for (uint64_t i = 0; i < 3; i++) {
         ((uint64_t *)(at + i * SIZE))[0] = 4; // flags
         ((uint64_t *)(at + i * SIZE))[1] = first + i + more;

@@ -64,16 +64,16 @@ static int create(void)
 // False: the file takes no more.
 static bool write_until_the_end(int proc)
 {
-    uint64_t next = as_now_ns() + WAKE_NS;
+    uint64_t next = as_clock_ns(CLOCK_MONOTONIC) + WAKE_NS;
     for (uint64_t wakes = 0;;) {
         bool stop = atomic_load(&trace.stop);
-        bool wake = stop || as_now_ns() >= next;
+        bool wake = stop || as_clock_ns(CLOCK_MONOTONIC) >= next;
         if (!as_recorder_drain(wake))
             return false;
         if (stop)
             return true;
         if (wake) {
-            next = as_now_ns() + WAKE_NS;
+            next = as_clock_ns(CLOCK_MONOTONIC) + WAKE_NS;
             wakes++;
             if (wakes % WAKES_ALONE == 0 && as_agent_is_alone(proc))
                 atomic_store(&trace.stop, true);

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from arenascope.humanize import short_name
 from arenascope.profiles.stack_titles import caller_and_callee
-from arenascope.wire.profile_json import profile_of
 
 if TYPE_CHECKING:
     from arenascope.wire.profile_json import ReadProfile
@@ -19,6 +18,8 @@ def stranded_by_site(read: ReadProfile | None) -> list[tuple[str, int]]:
 
     Empty where they are no counts: each chunk on a page must have been recorded, or be known as not recorded.
     """
+    from arenascope.wire.profile_json import profile_of  # noqa: PLC0415 - most summaries have no profile
+
     sums: Counter[str] = Counter()
     if read and read.every_page:
         for site, stack in zip(read.sites, profile_of(read).sites):
