@@ -26,7 +26,8 @@ static bool wait_for(uint32_t wanted)
         uint32_t finished = __atomic_load_n(&as_agent.finished, __ATOMIC_ACQUIRE);
         if ((int32_t)(finished - wanted) >= 0)
             return true;
-        if (as_clock_ns(CLOCK_MONOTONIC) >= until || __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
+        if (as_clock_ns(CLOCK_MONOTONIC) >= until ||
+            __atomic_load_n(&as_agent.worker, __ATOMIC_ACQUIRE) == AS_AGENT_WORKER_NONE)
             return false;
         syscall(SYS_futex, &as_agent.finished, FUTEX_WAIT_PRIVATE, finished, &piece, NULL, 0);
     }
