@@ -132,7 +132,9 @@ def test_objects_that_were_not_found_beside_others(
     monkeypatch.setenv("LD_PRELOAD", library("jemalloc"))
     with started(["ruby", str(programs.SOURCES / "hosts_python.rb"), str(python)], "ready") as pid:
         monkeypatch.delenv("LD_PRELOAD")
-        found = json.loads(arenadump.run("types", "--json", pid).stdout)
+        done = arenadump.run("types", "--json", "--mode=freeze", "--max-pause=600s", pid)
+    assert done.returncode == Code.PARTIAL, done.stderr
+    found = json.loads(done.stdout)
     assert found["not_searched"]["objects_of"] == ["cpython"]
     assert max(found["types"], key=lambda each: each["count"])["type"] == "String"
 
