@@ -110,7 +110,7 @@ static inline bool as_index_is_gap(const struct as_index *x, uint32_t node)
 
 static inline bool as_index_is_late(const struct as_index *x, uint32_t node)
 {
-    return x->late && x->late[node / 64] >> node % 64 & 1;
+    return x->late && node < x->count && x->late[node / 64] >> node % 64 & 1; // a cursor may begin where no heap is
 }
 
 static inline bool as_index_is_mapped(const struct as_index *x, uint32_t node)
