@@ -233,10 +233,13 @@ void as_index_free(struct as_index *x)
 
 struct as_node_cursor as_nodes_of(const struct as_index *x, uint64_t from, uint64_t to)
 {
-    struct as_node_cursor c = {.index = x, .address = from, .end = to, .node = as_index_at(x, from)};
+    struct as_node_cursor c = {.index = x, .end = to};
     const struct as_leaf_word *word = from < to ? as_index_word(x, from) : NULL;
-    if (word)
-        c.bits = word->starts & (UINT64_MAX << (from >> AS_UNIT_SHIFT & 63));
+    if (word) {
+        uint64_t behind = UINT64_MAX << (from >> AS_UNIT_SHIFT & 63);
+        c.bits = word->starts & behind;
+        c.node = word->before + as_count_bits(word->starts & ~behind);
+    }
     c.address = as_align_down(from, UINT64_C(1) << AS_WORD_SHIFT);
     return c;
 }

@@ -110,7 +110,7 @@ static inline bool as_index_is_gap(const struct as_index *x, uint32_t node)
 
 static inline bool as_index_is_late(const struct as_index *x, uint32_t node)
 {
-    return x->late && node < x->count && x->late[node / 64] >> node % 64 & 1; // a cursor may begin where no heap is
+    return x->late && x->late[node / 64] >> node % 64 & 1;
 }
 
 static inline bool as_index_is_mapped(const struct as_index *x, uint32_t node)
@@ -217,7 +217,7 @@ static inline bool as_index_is_made_for(const struct as_index *x, uint32_t node,
 // The address at which a node begins (of a chunk: its header's); AS_UNKNOWN for a number of no node. Slow: a search.
 uint64_t as_index_address(const struct as_index *x, uint32_t node);
 
-// Goes through the nodes of [from, to) by address. Both lie in one extent, and at `from` a node begins.
+// Goes through the nodes that begin in [from, to) by address. Both lie in one extent.
 struct as_node_cursor {
     const struct as_index *index;
     uint64_t address, end; // where the bits not yet seen begin

@@ -130,6 +130,24 @@ static void check_cursor(const struct as_index *x, const struct made *m)
     CHECK(chunks == 0 && bytes == 0);
 }
 
+// From any 16 bytes on, what begins in or behind them: each with the number and at the address that it has for a pointer.
+static void check_nodes_from_anywhere(const struct as_index *x)
+{
+    for (size_t i = 0; i < x->extents.count; i++) {
+        const struct as_extent *e = &x->extents.items[i];
+        uint64_t from = as_align_down(e->start + random_below(e->end - e->start), AS_ALIGNMENT);
+        struct as_node_cursor some = as_nodes_of(x, from, e->end), all = as_nodes_of(x, e->start, e->end);
+        uint32_t node, expected;
+        uint64_t address, at;
+        while (as_node_next(&all, &expected, &at)) {
+            CHECK(as_index_node_at(x, at) == expected);
+            if (at >= from)
+                CHECK(as_node_next(&some, &node, &address) && node == expected && address == at);
+        }
+        CHECK(!as_node_next(&some, &node, &address));
+    }
+}
+
 // Every n-th chunk alone, and none, by themselves and as they come among all.
 static void check_wanted(const struct as_index *x)
 {
@@ -227,6 +245,7 @@ static void test_index(void)
         for (int i = 0; i < 200; i++)
             check_pointer(&x, &m, at[random_below(2)] - random_below(1 << 20));
         check_cursor(&x, &m);
+        check_nodes_from_anywhere(&x);
         check_wanted(&x);
         check_sizes(&x, &m);
         for (uint32_t count = 1; count < 6; count++)
