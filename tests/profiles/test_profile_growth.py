@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,10 @@ ENTRIES, ENTRY, NOTES, NOTE = 20000, 512, 3000, 224  # the numbers in use, and t
 
 
 @contextmanager
-def serving(entries: int = ENTRIES, entry: int = ENTRY, notes: int = NOTES) -> Iterator[subprocess.Popen[str]]:
+def serving_by(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
     """The program, once it has served twice: its own buffers are there."""
-    command = [str(programs.build("turnover", "-O2", "-g")), str(entries), str(entry - 8), str(notes)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    arguments = [str(word) for word in command]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
@@ -38,6 +38,12 @@ def serving(entries: int = ENTRIES, entry: int = ENTRY, notes: int = NOTES) -> I
             yield process
         finally:
             process.kill()
+
+
+def serving(
+    entries: int = ENTRIES, entry: int = ENTRY, notes: int = NOTES
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    return serving_by(programs.build("turnover", "-O2", "-g"), str(entries), str(entry - 8), str(notes))
 
 
 def serve(process: subprocess.Popen[str]) -> None:

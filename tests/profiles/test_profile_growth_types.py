@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from graph.test_graph_schemas import closed
-from profiles.test_profile_growth import arenascope, serve
+from profiles.test_profile_growth import arenascope, serve, serving_by
 from tools import harness, programs
 from tools.profiling import profile, profiling
 
@@ -55,20 +52,6 @@ for again in range(3):
 """
 
 
-@contextmanager
-def serving(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """The program, once it has served twice: its own buffers are there."""
-    arguments = [str(word) for word in command]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-            serve(process)
-            yield process
-        finally:
-            process.kill()
-
-
 def in_cxx() -> tuple[str | Path, ...]:
     return programs.build("turnover_types", "-O2"), str(ENTRIES), str(SESSIONS), str(NOTES)
 
@@ -78,7 +61,7 @@ def dump(arenadump: harness.Arenadump, tmp_path_factory: pytest.TempPathFactory)
     """A profile with types of the program in C++."""
     file = tmp_path_factory.mktemp("types") / "dump"
     options = ("--exact", "--graph", "--mode=freeze")
-    with serving(*in_cxx()) as process, profiling(arenadump, process.pid, file, *options):
+    with serving_by(*in_cxx()) as process, profiling(arenadump, process.pid, file, *options):
         serve(process)
     return file
 
@@ -127,7 +110,7 @@ def test_top_says_it_below_the_sizes(arenadump: harness.Arenadump, dump: Path) -
 def test_objects_of_an_interpreter_have_no_new_ones(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """A recorder sees chunks alone: of objects in arenas it is unknown how many of them are new, and no 0."""
     file, options = tmp_path / "dump", ("--exact", "--graph", "--mode=freeze")
-    with serving(sys.executable, "-c", PROGRAM) as process, profiling(arenadump, process.pid, file, *options):
+    with serving_by(sys.executable, "-c", PROGRAM) as process, profiling(arenadump, process.pid, file, *options):
         serve(process)
     found = by_type(profile(arenadump, tmp_path / "dump"))
     session, note = found["__main__.Session"], found["__main__.Note"]
@@ -141,7 +124,7 @@ def test_objects_of_an_interpreter_have_no_new_ones(arenadump: harness.Arenadump
 
 
 def test_without_a_graph_types_are_unknown(arenadump: harness.Arenadump, tmp_path: Path) -> None:
-    with serving(*in_cxx()) as process, profiling(arenadump, process.pid, tmp_path / "dump", "--exact"):
+    with serving_by(*in_cxx()) as process, profiling(arenadump, process.pid, tmp_path / "dump", "--exact"):
         serve(process)
     answer = profile(arenadump, tmp_path / "dump")
     assert answer["growth"]["types"] is None
@@ -153,7 +136,7 @@ def test_without_a_graph_types_are_unknown(arenadump: harness.Arenadump, tmp_pat
 def test_no_memory_for_the_graph_costs_the_types_alone(arenadump: harness.Arenadump, tmp_path: Path) -> None:
     """What was recorded is there all the same. How much is enough depends on the machine: the limit grows."""
     without, program = 0, programs.build("turnover", "-O2", "-g")
-    with serving(program, "1000000", "24", "10") as process:
+    with serving_by(program, "1000000", "24", "10") as process:
         for limit in itertools.count(32, 8):
             options = ["--graph", "--for=100ms", f"--max-memory={limit}M", "--timeout=120s"]
             done = arenadump.run("profile", process.pid, "-o", tmp_path / "dump", *options)
